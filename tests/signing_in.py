@@ -77,6 +77,7 @@ async def session_of(env: Environment, user: User) -> str:
             now=now,
             expires_at=now + MAX_SECONDS * 1000,
             proved_at=now,
+            sid=env.random(16).hex(),
         )
     return secret
 
@@ -131,7 +132,8 @@ async def code_of(
     asked = frozenset(scopes.split())
     wanted = ConsentRequest(client, redirect_uri, asked, nonce, challenge, resource)
     by = Author(Actor(user.id, user.email, "session"))
-    return await grant_code(env, wanted, Proof(BY_PASSWORD, env.clock()), by)
+    proof = Proof(BY_PASSWORD, env.clock(), env.random(16).hex())
+    return await grant_code(env, wanted, proof, by)
 
 
 async def tokens_of(

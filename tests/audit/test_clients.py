@@ -28,7 +28,7 @@ async def test_a_client_is_told_of_from_its_registration_to_its_end(api: Api, no
     owner = await api.account("viewer")
     await noted()
     client, _ = await register_client(api.live, owner, OURS, public=False, by=OPERATOR)
-    await change_client(api.live, client.id, THEIRS, whatever, by=OPERATOR)
+    await change_client(api.live, client.id, THEIRS._asdict(), whatever, by=OPERATOR)
     await renew_secret(api.live, client.id, by=OPERATOR)
     await note_refusal(api.live, client, OPERATOR)
     await delete_client(api.live, client.id, by=OPERATOR)
@@ -56,5 +56,8 @@ async def test_a_client_that_is_saved_as_it_was_leaves_nothing(api: Api, noted: 
     client, _ = await register_client(api.live, None, SEVERAL, public=True, by=OPERATOR)
     await noted()
     async with api.unchanged():
-        assert await change_client(api.live, client.id, SEVERAL, whatever, by=OPERATOR) == client
+        assert (
+            await change_client(api.live, client.id, SEVERAL._asdict(), whatever, by=OPERATOR)
+            == client
+        )
     assert await noted() == []

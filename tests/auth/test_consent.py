@@ -22,16 +22,16 @@ from authorizing import (
 )
 from driving import Api, settings_for
 from portico.core.audit import OPERATOR
-from portico.features.access.clients import Registration, change_client
+from portico.features.access.clients import change_client
 from portico.features.people.accounts import set_role
 from portico.web.messages import FORM
 from portico.web.pages.filters import scope_words
-from signing_in import CALLBACK, PASSWORD, client_of
+from signing_in import PASSWORD, client_of
 
 pytestmark = pytest.mark.one_engine
 
 ALL = "read:products write:products read:users write:users admin"
-WIDER = Registration("Shop", (CALLBACK,), ALL)
+WIDER = {"scopes": ALL}
 
 
 async def person(api: Api, role: str) -> Person:

@@ -8,12 +8,11 @@ import pytest
 from driving import BASE, NOON, TINY, Api, refused
 from portico.core.audit import Actor, Author
 from portico.core.users import User
-from portico.features.access.clients import Registered, Registration, change_client
+from portico.features.access.clients import Registered, change_client
 from portico.features.access.tokens import Pair
 from portico.features.operations.tidy import Tidy
 from signing_in import (
     AUTH,
-    CALLBACK,
     CHALLENGE,
     VERIFIER,
     Visitor,
@@ -122,7 +121,7 @@ async def test_refresh_cannot_ask_for_more(
     more = "read:products read:users offline_access"
     renewed = await visitor.renew(shop, tokens.refresh_token, scope=more)
     assert renewed.json()["scope"] == "read:products"
-    fewer = Registration("Shop", (CALLBACK,), "write:products")
+    fewer = {"scopes": "write:products"}
     await change_client(api.live, shop.client.id, fewer, lambda _: None, by=Author(Actor()))
     last = renewed.json()["refresh_token"]
     assert await scopes_of(visitor, shop, last) == "openid", "the client lost one"

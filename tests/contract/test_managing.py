@@ -276,7 +276,7 @@ async def test_a_client_is_registered_changed_and_deleted(api: Api, *, public: b
     assert (secret is None) == public
     assert answer.headers["location"].endswith(f"/v1{one}")
     facts = {"client_id": made["client_id"], "created_at": AT, "owner_id": admin.user.id}
-    facts |= {"first_party": False, "grants": [], "service": None}
+    facts |= {"first_party": False, "grants": [], "service": None, "post_logout_redirect_uris": []}
     assert made == CLIENT | facts | {"public": public}
     again = await admin.post("/clients", json=CLIENT | {"public": public}, headers=key)
     assert (again.status_code, again.json()["data"]) == (201, made)
@@ -287,8 +287,9 @@ async def test_a_client_is_registered_changed_and_deleted(api: Api, *, public: b
         assert (
             await admin.patch(one, json=change, headers={"if-match": tag})
         ).status_code == status
-    changed = await admin.patch(one, json={"scopes": ["write:products", "read:products"]})
-    stored = made | {"name": "Shop 200", "scopes": ["read:products", "write:products"]}
+    ends = {"post_logout_redirect_uris": ["https://shop.example.com/goodbye"], "first_party": True}
+    changed = await admin.patch(one, json=ends | {"scopes": ["write:products", "read:products"]})
+    stored = made | ends | {"name": "Shop 200", "scopes": ["read:products", "write:products"]}
     assert changed.json() == {"data": stored}
     assert (await admin.get("/clients")).json()["data"] == [stored]
     refused(await admin.delete(one, headers={"if-match": tag}), 412)
@@ -317,6 +318,12 @@ async def test_a_rotated_secret_is_shown_once_and_the_old_one_is_void(api: Api) 
         ({"name": " "}, 422, ["name"]),
         ({"redirect_uris": []}, 422, ["redirect_uris"]),
         ({"redirect_uris": ["http://shop.example.com/"]}, 422, ["redirect_uris.0"]),
+        (
+            {"post_logout_redirect_uris": ["http://shop.example.com/"]},
+            422,
+            ["post_logout_redirect_uris.0"],
+        ),
+        ({"first_party": None}, 400, ["first_party"]),
         ({"scopes": ["read:nothing"]}, 422, ["scopes.0"]),
         ({"scopes": "read:products"}, 400, ["scopes"]),
         ({"grants": ["password"]}, 422, ["grants.0"]),
@@ -331,9 +338,8 @@ async def test_a_faulty_client_is_refused(
     made = (await admin.post("/clients", json=CLIENT)).json()["data"]
     async with api.unchanged():
         assert list(refused(await admin.post("/clients", json=CLIENT | change), status)) == fields
-        if not change.keys() & {"grants", "service"}:  # set when it is registered
-            answer = await admin.patch(f"/clients/{made['client_id']}", json=change)
-            assert list(refused(answer, status)) == fields
+        answer = await admin.patch(f"/clients/{made['client_id']}", json=change)
+        assert list(refused(answer, status)) == fields
 
 
 async def test_a_client_for_programs_needs_no_redirect_uri(api: Api) -> None:
@@ -348,6 +354,22 @@ async def test_a_client_for_programs_needs_no_redirect_uri(api: Api) -> None:
         [],
     )
     refused(await admin.post("/clients", json=new | {"public": True}), 422)
+    async with api.unchanged():
+        faults = refused(await admin.patch(one, json={"grants": []}), 422)
+    assert list(faults) == ["redirect_uris"], "it would have nothing left to sign in by"
+
+
+async def test_client_becomes_first_party_by_the_rule_of_registration(api: Api) -> None:
+    admin = await api.caller("admin")
+    native = CLIENT | {"public": True, "redirect_uris": ["http://127.0.0.1/callback"]}
+    one = f"/clients/{(await admin.post('/clients', json=native)).json()['data']['client_id']}"
+    web = {"redirect_uris": CLIENT["redirect_uris"]}
+    for change in ({"first_party": True}, {"grants": ["client_credentials"]}):
+        async with api.unchanged():
+            refused(await admin.patch(one, json=change), 422)
+    assert (await admin.patch(one, json=web | {"first_party": True})).status_code == 200
+    async with api.unchanged():
+        refused(await admin.patch(one, json={"redirect_uris": native["redirect_uris"]}), 422)
 
 
 @pytest.mark.parametrize("client_id", ["17", "client_none", "client%00", "%C3%A9", "a" * 3_000])

@@ -110,6 +110,7 @@ class Client(msgspec.Struct, frozen=True):
     service: str | None = None
     """The service whose tokens it may introspect, whoever's they are."""
     origin: Origin = "registered"
+    post_logout_redirect_uris: tuple[str, ...] = ()
 
     @property
     def public(self) -> bool:

@@ -18,10 +18,11 @@ BY_PROVIDER_AND_CODE: Methods = ("otp", "mfa")
 
 
 class Proof(NamedTuple):
-    """How a user signed in, and when (epoch milliseconds)."""
+    """How a user signed in, and when (epoch milliseconds). `sid` is that of the session, if any."""
 
     amr: Methods
     at: int
+    sid: str | None = None
 
 
 BY_PASSKEY: Methods = ("pop", "user", "mfa")
@@ -47,7 +48,8 @@ class Session(msgspec.Struct, frozen=True):
     """A stored session; times are epoch milliseconds, `expires_at` is the absolute end.
 
     `amr` is how the user signed in, `proved_at` when they last proved who they are; it is 0 if only
-    another provider has checked that.
+    another provider has checked that. OAuth clients know the session by its `sid`, which outlives
+    signing in again.
     """
 
     id: int
@@ -59,11 +61,12 @@ class Session(msgspec.Struct, frozen=True):
     expires_at: int
     amr: Methods
     proved_at: int
+    sid: str
 
     @property
     def proof(self) -> Proof:
         """How and when the user signed in."""
-        return Proof(self.amr, self.created_at)
+        return Proof(self.amr, self.created_at, self.sid)
 
 
 def idle_end(last_seen_at: int) -> int:

@@ -155,6 +155,7 @@ class NewOAuthClient(TypedDict):
     first_party: NotRequired[bool]
     grants: NotRequired[Sequence[Literal["client_credentials", "token_exchange"]]]
     service: NotRequired[str | None]
+    post_logout_redirect_uris: NotRequired[Sequence[str]]
 
 
 class OAuthClientChanges(TypedDict, total=False):
@@ -163,6 +164,10 @@ class OAuthClientChanges(TypedDict, total=False):
     name: str
     redirect_uris: Sequence[str]
     scopes: Sequence[Scope]
+    first_party: bool
+    grants: Sequence[Literal["client_credentials", "token_exchange"]]
+    service: str | None
+    post_logout_redirect_uris: Sequence[str]
 
 
 class AuditFilters(TypedDict, total=False):

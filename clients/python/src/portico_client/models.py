@@ -192,6 +192,7 @@ class OAuthClient:
     first_party: bool
     grants: tuple[Literal["client_credentials", "token_exchange"], ...]
     service: str | None
+    post_logout_redirect_uris: tuple[str, ...]
     created_at: datetime
     etag: str | None = field(default=None, compare=False, kw_only=True)
 

@@ -1210,6 +1210,10 @@ export interface components {
             name?: string;
             redirect_uris?: string[];
             scopes?: ("read:users" | "write:users" | "read:products" | "write:products" | "verify" | "admin")[];
+            first_party?: boolean;
+            grants?: ("client_credentials" | "token_exchange")[];
+            service?: string | null;
+            post_logout_redirect_uris?: string[];
         };
         /** @description The body of PATCH /products/{id}. Omitted fields stay unchanged. */
         ChangeProduct: {
@@ -1322,6 +1326,7 @@ export interface components {
             first_party?: boolean;
             grants?: ("client_credentials" | "token_exchange")[];
             service?: string | null;
+            post_logout_redirect_uris?: string[];
         };
         /** @description The body of POST /products. */
         CreateProduct: {
@@ -1707,6 +1712,13 @@ export interface components {
              */
             service: string | null;
             /**
+             * @description Where the browser may go after signing out.
+             * @example [
+             *       "https://shop.example.com/goodbye"
+             *     ]
+             */
+            post_logout_redirect_uris: string[];
+            /**
              * Format: date-time
              * @description ISO 8601, UTC, to the millisecond.
              * @example 2026-01-31T08:15:30.123Z
@@ -1749,6 +1761,13 @@ export interface components {
              * @example invoices
              */
             service: string | null;
+            /**
+             * @description Where the browser may go after signing out.
+             * @example [
+             *       "https://shop.example.com/goodbye"
+             *     ]
+             */
+            post_logout_redirect_uris: string[];
             /**
              * Format: date-time
              * @description ISO 8601, UTC, to the millisecond.
@@ -6048,6 +6067,9 @@ export interface operations {
                      *             "client_credentials"
                      *           ],
                      *           "service": "invoices",
+                     *           "post_logout_redirect_uris": [
+                     *             "https://shop.example.com/goodbye"
+                     *           ],
                      *           "created_at": "2026-01-31T08:15:30.123Z"
                      *         }
                      *       ],
@@ -6150,6 +6172,9 @@ export interface operations {
                      *           "client_credentials"
                      *         ],
                      *         "service": "invoices",
+                     *         "post_logout_redirect_uris": [
+                     *           "https://shop.example.com/goodbye"
+                     *         ],
                      *         "created_at": "2026-01-31T08:15:30.123Z",
                      *         "client_secret": "ocs_…"
                      *       },
@@ -6221,6 +6246,9 @@ export interface operations {
                      *           "client_credentials"
                      *         ],
                      *         "service": "invoices",
+                     *         "post_logout_redirect_uris": [
+                     *           "https://shop.example.com/goodbye"
+                     *         ],
                      *         "created_at": "2026-01-31T08:15:30.123Z"
                      *       }
                      *     }
@@ -6350,6 +6378,9 @@ export interface operations {
                      *           "client_credentials"
                      *         ],
                      *         "service": "invoices",
+                     *         "post_logout_redirect_uris": [
+                     *           "https://shop.example.com/goodbye"
+                     *         ],
                      *         "created_at": "2026-01-31T08:15:30.123Z"
                      *       }
                      *     }
@@ -6426,6 +6457,9 @@ export interface operations {
                      *           "client_credentials"
                      *         ],
                      *         "service": "invoices",
+                     *         "post_logout_redirect_uris": [
+                     *           "https://shop.example.com/goodbye"
+                     *         ],
                      *         "created_at": "2026-01-31T08:15:30.123Z",
                      *         "client_secret": "ocs_…"
                      *       },

@@ -374,6 +374,8 @@ export interface components {
             /** @example https://localhost:8443/auth/… */
             introspection_endpoint: string;
             /** @example https://localhost:8443/auth/… */
+            end_session_endpoint: string;
+            /** @example https://localhost:8443/auth/… */
             registration_endpoint?: string;
             client_id_metadata_document_supported: boolean;
             scopes_supported: string[];
@@ -1225,6 +1227,7 @@ export interface operations {
                      *       "jwks_uri": "https://localhost:8443/auth/…",
                      *       "revocation_endpoint": "https://localhost:8443/auth/…",
                      *       "introspection_endpoint": "https://localhost:8443/auth/…",
+                     *       "end_session_endpoint": "https://localhost:8443/auth/…",
                      *       "registration_endpoint": "https://localhost:8443/auth/…",
                      *       "client_id_metadata_document_supported": true,
                      *       "scopes_supported": [
@@ -1315,6 +1318,7 @@ export interface operations {
                      *       "jwks_uri": "https://localhost:8443/auth/…",
                      *       "revocation_endpoint": "https://localhost:8443/auth/…",
                      *       "introspection_endpoint": "https://localhost:8443/auth/…",
+                     *       "end_session_endpoint": "https://localhost:8443/auth/…",
                      *       "registration_endpoint": "https://localhost:8443/auth/…",
                      *       "client_id_metadata_document_supported": true,
                      *       "scopes_supported": [

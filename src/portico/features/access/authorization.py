@@ -152,6 +152,7 @@ async def grant_code(
             signed_in_at=proof.at,
             amr=proof.amr,
             resource=wanted.resource,
+            sid=proof.sid,
             expires_at=change.now + CODE_SECONDS * SECOND,
         )
         await env[Grants].add_code(change.tx, digest(code), granted)
@@ -502,12 +503,12 @@ async def _hinted(env: Environment, client: Client, hint: str | None) -> int | N
     §3.1.2.2)."""
     if hint is None:
         return None
-    subject = await env[Signer].subject_of(hint, audience=client.client_id)
-    if subject is None:
+    claims = await env[Signer].claims_of(hint)
+    if claims is None or claims.aud != client.client_id:
         raise AuthorizationRefused(
             "invalid_request", "id_token_hint must be an ID token of this client."
         )
-    return int(subject)
+    return int(claims.sub)
 
 
 def _with_state(told: Mapping[str, str], state: str | None, issuer: str) -> dict[str, str]:

@@ -59,7 +59,7 @@ async def change_client(request: BodyRequest[ChangeOAuthClient]) -> Reply:
     env, check = request.environment, precondition(request, client_item)
     found = await clients.read_client(env, request.resource_name)
     values = _values(request.body)
-    client = await clients.patch_client(env, found.id, values, check, by=request.by)
+    client = await clients.change_client(env, found.id, values, check, by=request.by)
     return json_reply(200, Single(client_item(client)), etag_header(client_item(client)))
 
 

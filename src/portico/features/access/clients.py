@@ -67,6 +67,7 @@ class Registration(NamedTuple):
     first_party: bool = False
     grants: tuple[str, ...] = ()
     service: str | None = None
+    post_logout_redirect_uris: Sequence[str] = ()
 
 
 async def register_client(
@@ -74,7 +75,7 @@ async def register_client(
 ) -> Registered:
     """Registers a client. Raises `Invalid` with every fault, and `NotFound` if the owner was
     deleted."""
-    name, uris, scopes = checked(wanted)
+    facts = checked(wanted)
     check_kind(env, wanted, public=public)
     secret = None if public else mint(CLIENT_SECRET, env.random)
     client_id = f"client_{env.random(12).hex()}"
@@ -87,13 +88,8 @@ async def register_client(
             client_id=client_id,
             secret_hash=digest(secret) if secret else None,
             user_id=owner.id if owner else None,
-            name=name,
-            redirect_uris=uris,
-            scopes=scopes,
             created_at=change.now,
-            first_party=wanted.first_party,
-            grants=wanted.grants,
-            service=wanted.service,
+            **facts,
         )
         client = await env[Clients].insert(change.tx, client)
         change.note(ClientCreated(client))
@@ -105,11 +101,20 @@ async def register_client(
 async def register_itself(env: Environment, wanted: Registration, by: Author) -> Client:
     """Registers a client that asks for it itself (RFC 7591), without a secret. Raises
     `Invalid`."""
-    name, uris, scopes = checked(wanted)
+    facts = checked(wanted)
+
     client_id = f"client_{env.random(12).hex()}"
 
     async def work(change: Change) -> Client:
-        client = Client(0, client_id, None, None, name, uris, scopes, change.now, origin="dynamic")
+        client = Client(
+            id=0,
+            client_id=client_id,
+            secret_hash=None,
+            user_id=None,
+            created_at=change.now,
+            origin="dynamic",
+            **facts,
+        )
         client = await env[Clients].insert(change.tx, client)
         change.note(ClientCreated(client))
         return client
@@ -118,46 +123,19 @@ async def register_itself(env: Environment, wanted: Registration, by: Author) ->
 
 
 async def change_client(
-    env: Environment, row_id: int, wanted: Registration, check: Check, *, by: Author
-) -> Client:
-    """Replaces the metadata of a client. Raises `NotFound`, `Invalid` and what `check` raises."""
-    checked(wanted)
-    return await _change(env, row_id, lambda _: wanted, check, by)
-
-
-async def patch_client(
     env: Environment, row_id: int, values: Mapping[str, Any], check: Check, *, by: Author
 ) -> Client:
-    """Replaces those fields of a client's `Registration` that are among the values. Raises what
-    `change_client` raises."""
+    """Replaces those fields of a client's `Registration` that are among the values. Raises
+    `NotFound`, `Invalid` and what `check` raises."""
 
-    def wanted(before: Client) -> Registration:
-        stored = Registration(
-            before.name,
-            before.redirect_uris,
-            spelled(before.scopes),
-            before.first_party,
-            before.grants,
-            before.service,
-        )._replace(**values)
-        check_kind(env, stored, public=before.public)
-        return stored
-
-    return await _change(env, row_id, wanted, check, by)
-
-
-async def _change(
-    env: Environment,
-    row_id: int,
-    wanted: Callable[[Client], Registration],
-    check: Check,
-    by: Author,
-) -> Client:
     async def work(change: Change) -> Client:
         before = _found(await change.lock(env[Clients], row_id))
+        stored = {field: getattr(before, field) for field in Registration._fields}
+        stored["scopes"] = spelled(before.scopes)
+        wanted = Registration(**{**stored, **values})
+        check_kind(env, wanted, public=before.public)
+        client = msgspec.structs.replace(before, **checked(wanted))
         check(before)
-        name, uris, scopes = checked(wanted(before))
-        client = msgspec.structs.replace(before, name=name, redirect_uris=uris, scopes=scopes)
         if client == before:
             return client
         await env[Clients].update(change.tx, client)
@@ -300,26 +278,30 @@ def check_kind(env: Environment, wanted: Registration, *, public: bool) -> None:
         raise invalid(*faults)
 
 
-def checked(wanted: Registration) -> tuple[str, tuple[str, ...], frozenset[str]]:
-    """Name, redirect URIs and scopes as they are stored. Raises `Invalid` with every fault."""
+def checked(wanted: Registration) -> dict[str, Any]:
+    """The metadata as fields of a `Client`. Raises `Invalid` with every fault."""
     faults: list[Fault] = []
-    name, uris, scopes = "", [], frozenset[str]()
-    try:
-        name = client_name(wanted.name)
-    except BrokenRule as rule:
-        faults.append(Fault("name", str(rule)))
-    least = 0 if wanted.grants or wanted.service else 1
-    if not least <= len(wanted.redirect_uris) <= MAX_URIS:
-        faults.append(Fault("redirect_uris", f"must be 1 to {MAX_URIS} addresses"))
-    for uri in dict.fromkeys(wanted.redirect_uris[:MAX_URIS]):  # of more, nobody reads the faults
+    facts = wanted._asdict()
+
+    def apply(field: str, rule: Callable[[str], object]) -> None:
         try:
-            uris.append(redirect_uri(uri))
-        except BrokenRule as rule:
-            faults.append(Fault("redirect_uris", f"{uri[:100]} {rule}"))
-    try:
-        scopes = client_scopes(wanted.scopes)
-    except BrokenRule as rule:
-        faults.append(Fault("scopes", str(rule)))
+            facts[field] = rule(facts[field])
+        except BrokenRule as broken:
+            faults.append(Fault(field, str(broken)))
+
+    apply("name", client_name)
+    least = 0 if wanted.grants or wanted.service else 1
+    for field, fewest in (("redirect_uris", least), ("post_logout_redirect_uris", 0)):
+        uris = tuple(dict.fromkeys(facts[field]))
+        if not fewest <= len(uris) <= MAX_URIS:
+            faults.append(Fault(field, f"must be {fewest} to {MAX_URIS} addresses"))
+        for uri in uris[:MAX_URIS]:  # of more, nobody reads the faults
+            try:
+                redirect_uri(uri)
+            except BrokenRule as broken:
+                faults.append(Fault(field, f"{uri[:100]} {broken}"))
+        facts[field] = uris
+    apply("scopes", client_scopes)
     if faults:
         raise invalid(*faults)
-    return name, tuple(uris), scopes
+    return facts

@@ -123,7 +123,7 @@ class Documents:
         try:
             metadata = msgspec.json.decode(found.body, type=Metadata)
             registration = public_registration(metadata, urlsplit(url).hostname or "")
-            name, uris, scopes = checked(registration)
+            facts = checked(registration)
         except (ValueError, RecursionError):
             raise _refused("The application's document is not client metadata in JSON.") from None
         except Invalid as invalid:
@@ -132,7 +132,15 @@ class Documents:
         if metadata.client_id != url:
             raise _refused("The client_id in the application's document must be its own address.")
         now = self._clock()
-        client = Client(0, url, None, None, name, uris, scopes, now, origin="document")
+        client = Client(
+            id=0,
+            client_id=url,
+            secret_hash=None,
+            user_id=None,
+            created_at=now,
+            origin="document",
+            **facts,
+        )
         return _Kept(client, now + _lifetime(found.cache_control) * SECOND)
 
 

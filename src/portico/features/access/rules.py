@@ -362,6 +362,12 @@ class ClientCreated(_WholeClient, frozen=True):
     action = "client.created"
 
 
+_CHANGEABLE = (
+    *("name", "redirect_uris", "scopes", "first_party", "grants", "service"),
+    "post_logout_redirect_uris",
+)
+
+
 class ClientChanged(_OfClient, frozen=True):
     """The registration of an OAuth client changed."""
 
@@ -372,7 +378,7 @@ class ClientChanged(_OfClient, frozen=True):
     @property
     def details(self) -> Details:
         """The old and the new values."""
-        details = changed_values(self.before, self.client, ("name", "redirect_uris", "scopes"))
+        details = changed_values(self.before, self.client, _CHANGEABLE)
         if "scopes" in details:
             before, now = self.before.scopes, self.client.scopes
             details["scopes"] = {"from": spelled(before), "to": spelled(now)}

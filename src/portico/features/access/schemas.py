@@ -231,6 +231,13 @@ class OAuthClientItem(msgspec.Struct, frozen=True, kw_only=True):
             examples=["invoices"],
         ),
     ]
+    post_logout_redirect_uris: Annotated[
+        list[str],
+        Meta(
+            description="Where the browser may go after signing out.",
+            examples=[["https://shop.example.com/goodbye"]],
+        ),
+    ]
     created_at: Timestamp
 
 
@@ -272,6 +279,7 @@ def _client_facts(client: Client) -> dict[str, Any]:
         "first_party": client.first_party,
         "grants": list(client.grants),
         "service": client.service,
+        "post_logout_redirect_uris": list(client.post_logout_redirect_uris),
         "created_at": timestamp(client.created_at),
     }
 
@@ -279,6 +287,9 @@ def _client_facts(client: Client) -> dict[str, Any]:
 _ClientName = Annotated[str, Text(client_name)]
 _RedirectUris = Annotated[list[str], Items(Text(redirect_uri), MAX_URIS)]
 _ClientScopes = Annotated[list[str], Items(Text(scope), SCOPES)]
+_FirstParty = Annotated[bool, Boolean()]
+_Grants = Annotated[list[str], Items(Text(OneOf(EXTRA_GRANTS)), EXTRA_GRANTS)]
+_Service = Annotated[str | None, Nullable(Text(Measured(1, 100)))]
 
 
 class CreateOAuthClient(msgspec.Struct, kw_only=True):
@@ -294,9 +305,10 @@ class CreateOAuthClient(msgspec.Struct, kw_only=True):
     redirect_uris: _RedirectUris = []
     scopes: _ClientScopes = []
     public: Annotated[bool, Boolean()] = False
-    first_party: Annotated[bool, Boolean()] = False
-    grants: Annotated[list[str], Items(Text(OneOf(EXTRA_GRANTS)), EXTRA_GRANTS)] = []
-    service: Annotated[str | None, Nullable(Text(Measured(1, 100)))] = None
+    first_party: _FirstParty = False
+    grants: _Grants = []
+    service: _Service = None
+    post_logout_redirect_uris: _RedirectUris = []
 
 
 class ChangeOAuthClient(msgspec.Struct, kw_only=True):
@@ -307,6 +319,10 @@ class ChangeOAuthClient(msgspec.Struct, kw_only=True):
     name: _ClientName | UnsetType = UNSET
     redirect_uris: _RedirectUris | UnsetType = UNSET
     scopes: _ClientScopes | UnsetType = UNSET
+    first_party: _FirstParty | UnsetType = UNSET
+    grants: _Grants | UnsetType = UNSET
+    service: _Service | UnsetType = UNSET
+    post_logout_redirect_uris: _RedirectUris | UnsetType = UNSET
 
 
 class ListClients(ListQuery, frozen=True):

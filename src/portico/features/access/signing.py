@@ -136,32 +136,30 @@ class Signer:
         if kid is None:
             return False
         await self._refresh()
-        claims = self._claims(token, kid, audience)
+        claims = self._claims(token, kid)
         if claims is None or kid not in {row.kid for row in self._published(now)}:
             return False
-        return now < claims.exp * SECOND
+        return claims.aud == audience and now < claims.exp * SECOND
 
-    async def subject_of(self, token: str, *, audience: str) -> str | None:
-        """The `sub` of a token that we issued for this audience, even if it has expired; None for
+    async def claims_of(self, token: str) -> "Claims | None":
+        """The claims of a token that we issued, for whomever, even if it has expired; None for
         anything else."""
         kid = _kid(token)
         if kid is None:
             return None
         await self._refresh()
-        claims = self._claims(token, kid, audience)
-        return claims.sub if claims else None
+        return self._claims(token, kid)
 
-    def _claims(self, token: str, kid: str, audience: str) -> "_Claims | None":
+    def _claims(self, token: str, kid: str) -> "Claims | None":
         key = self._public.get(kid)
         if key is None:
             return None
         try:
             signed = jws.deserialize_compact(token, key, algorithms=[ALGORITHM])
-            claims = msgspec.json.decode(signed.payload, type=_Claims)
+            claims = msgspec.json.decode(signed.payload, type=Claims)
         except (JoseError, ValueError):
             return None
-        own = claims.iss == self._addresses.auth and claims.aud == audience
-        return claims if own else None
+        return claims if claims.iss == self._addresses.auth else None
 
     async def published(self) -> list[dict[str, Any]]:
         """The public keys as JWKs (RFC 7517), newest first."""
@@ -271,11 +269,14 @@ def _private_key(pem: bytes) -> RSAKey:
     return RSAKey.import_key(cast(RSAPrivateKey, key))
 
 
-class _Claims(msgspec.Struct):
+class Claims(msgspec.Struct):
+    """The claims of a login or an ID token that matter here."""
+
     iss: str
     aud: str
     sub: str
     exp: int
+    sid: str | None = None
 
 
 class _Header(msgspec.Struct, forbid_unknown_fields=True):

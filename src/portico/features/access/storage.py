@@ -232,6 +232,7 @@ CLIENTS = Table(
         "scopes": SCOPES,
         "first_party": LOADED_BOOLEAN,
         "grants": WORDS,
+        "post_logout_redirect_uris": json_form(tuple[str, ...]),
     },
     fixed=("client_id", "user_id", "created_at", "origin"),
 )
@@ -319,7 +320,8 @@ class Grant(msgspec.Struct, frozen=True):
     """A token family: a user's grant to a client, or a login if there is no client.
 
     Times are epoch milliseconds; `expires_at` is when its last token expires, `proved_at` when the
-    user signed in, by the methods `amr`. `resource` is what its tokens are for; None: the API.
+    user signed in, by the methods `amr`, in the session `sid`. `resource` is what its tokens are
+    for; None: the API.
     """
 
     id: int
@@ -335,11 +337,12 @@ class Grant(msgspec.Struct, frozen=True):
     amr: Methods
     proved_at: int
     resource: str | None = None
+    sid: str | None = None
 
     @property
     def proof(self) -> Proof:
         """How and when the user signed in."""
-        return Proof(self.amr, self.proved_at)
+        return Proof(self.amr, self.proved_at, self.sid)
 
     def lives(self, now: int) -> bool:
         """Whether it is neither revoked nor expired at this time, in epoch milliseconds."""
@@ -386,11 +389,12 @@ class AuthorizationCode(msgspec.Struct, frozen=True):
     amr: Methods
     grant_id: int | None = None
     resource: str | None = None
+    sid: str | None = None
 
     @property
     def proof(self) -> Proof:
         """How and when the user signed in."""
-        return Proof(self.amr, self.signed_in_at)
+        return Proof(self.amr, self.signed_in_at, self.sid)
 
 
 class Consent(msgspec.Struct, frozen=True):
@@ -540,6 +544,7 @@ class Grants:
             amr=proof.amr,
             proved_at=proof.at,
             resource=resource,
+            sid=proof.sid,
         )
         return await GRANTS.add(tx, grant)
 

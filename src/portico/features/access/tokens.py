@@ -176,14 +176,19 @@ def id_token(
     claims = {
         "sub": str(user.id),
         "aud": client.client_id,
-        "sid": str(grant.id),
         **proven(grant.proof),
+        **_session(grant),
         "at_hash": base64url(half),
         **personal_claims(user, pair.scopes),
     }
     if nonce is not None:
         claims["nonce"] = nonce
     return env[Signer].sign(claims, now)
+
+
+def _session(grant: Grant) -> dict[str, str]:
+    """The claim about the browser's session, if the grant was made in one."""
+    return {} if grant.sid is None else {"sid": grant.sid}
 
 
 def proven(proof: Proof) -> dict[str, Any]:
@@ -221,7 +226,7 @@ def access_token_for(
         "aud": grant.resource,
         "client_id": client.client_id,
         "scope": spelled(scopes),
-        "sid": str(grant.id),
+        **_session(grant),
         "jti": env.random(16).hex(),
         "exp": now // SECOND + access_seconds(env, grant, exchanged),
     }

@@ -50,10 +50,14 @@ async def read_session(env: Environment, session_id: int) -> Session:
 
 
 async def open_session(env: Environment, proven: Proven, by: Author, browser: Browser) -> Opened:
-    """Signs in. The session that the browser already has ends, in case an attacker planted it.
-    Raises what `lock_proven_user` raises."""
+    """Signs in. The session that the browser already has ends, in case an attacker planted it;
+    OAuth clients see it go on if it was the same user's. Raises what `lock_proven_user` raises."""
     secret = mint("", env.random)
     replaced = await env[Sessions].by_hash(digest(browser.cookie)) if browser.cookie else None
+
+    sid = env.random(16).hex()
+    if replaced is not None and replaced.session.user_id == proven.user.id:
+        sid = replaced.session.sid
 
     async def work(change: Change) -> Opened:
         current = await lock_proven_user(env, change, proven)
@@ -69,6 +73,7 @@ async def open_session(env: Environment, proven: Proven, by: Author, browser: Br
             now=change.now,
             expires_at=change.now + MAX_SECONDS * SECOND,
             proved_at=change.now if is_proof(proven, current) else 0,
+            sid=sid,
         )
         user, is_new_device = await note_sign_in(
             env,

@@ -97,6 +97,7 @@ class Sessions:
         now: int,
         expires_at: int,
         proved_at: int,
+        sid: str,
     ) -> Session:
         """Stores a new session and the digest of its token."""
         session = Session(
@@ -109,6 +110,7 @@ class Sessions:
             expires_at=expires_at,
             amr=amr,
             proved_at=proved_at,
+            sid=sid,
         )
         return await SESSIONS.add(tx, session, token_hash=token_hash)
 

@@ -234,13 +234,15 @@ CREATE TABLE oauth_clients (
     first_party BIGINT NOT NULL DEFAULT 0,
     grants TEXT NOT NULL DEFAULT '',
     service TEXT,
-    origin TEXT COLLATE "C" NOT NULL DEFAULT 'registered'
+    origin TEXT COLLATE "C" NOT NULL DEFAULT 'registered',
+    post_logout_redirect_uris TEXT NOT NULL DEFAULT '[]'
 );
 CREATE INDEX oauth_clients_by_user ON oauth_clients (user_id, id);
 CREATE INDEX oauth_clients_by_themselves ON oauth_clients (id) WHERE origin <> 'registered';
 
 -- What a user has granted: to an OAuth client, or, without one, to whoever signed in. `amr` is how the
--- sign-in was proven, `proved_at` when its owner last did so.
+-- sign-in was proven, `proved_at` when its owner last did so. `sid` is that of the session in which it
+-- was granted.
 CREATE TABLE grants (
     id BIGINT PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     user_id BIGINT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
@@ -254,7 +256,8 @@ CREATE TABLE grants (
     revoked_at BIGINT,
     amr TEXT NOT NULL DEFAULT 'pwd',
     proved_at BIGINT NOT NULL DEFAULT 0,
-    resource TEXT
+    resource TEXT,
+    sid TEXT COLLATE "C"
 );
 CREATE INDEX grants_by_user ON grants (user_id, id);
 CREATE INDEX grants_by_client ON grants (client_row_id, id);
@@ -286,7 +289,8 @@ CREATE TABLE authorization_codes (
     expires_at BIGINT NOT NULL,
     grant_id BIGINT REFERENCES grants (id) ON DELETE CASCADE,
     amr TEXT NOT NULL DEFAULT 'pwd',
-    resource TEXT
+    resource TEXT,
+    sid TEXT
 );
 CREATE INDEX authorization_codes_by_client ON authorization_codes (client_row_id);
 CREATE INDEX authorization_codes_by_user ON authorization_codes (user_id);
@@ -308,6 +312,8 @@ CREATE TABLE tokens (
 CREATE INDEX tokens_by_grant ON tokens (grant_id);
 CREATE INDEX tokens_by_expiry ON tokens (refresh_expires_at);
 
+-- `sid` is what OAuth clients know a session by; the next one of the same user in the same browser keeps
+-- it.
 CREATE TABLE sessions (
     id BIGINT PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     user_id BIGINT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
@@ -318,7 +324,8 @@ CREATE TABLE sessions (
     last_seen_at BIGINT NOT NULL,
     expires_at BIGINT NOT NULL,
     amr TEXT NOT NULL DEFAULT 'pwd',
-    proved_at BIGINT NOT NULL DEFAULT 0
+    proved_at BIGINT NOT NULL DEFAULT 0,
+    sid TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX sessions_by_user ON sessions (user_id, id);
 CREATE INDEX sessions_by_expiry ON sessions (expires_at);

@@ -189,13 +189,15 @@ CREATE TABLE oauth_clients (
     first_party INTEGER NOT NULL DEFAULT 0,
     grants TEXT NOT NULL DEFAULT '',
     service TEXT,
-    origin TEXT NOT NULL DEFAULT 'registered'
+    origin TEXT NOT NULL DEFAULT 'registered',
+    post_logout_redirect_uris TEXT NOT NULL DEFAULT '[]'
 ) STRICT;
 CREATE INDEX oauth_clients_by_user ON oauth_clients (user_id, id);
 CREATE INDEX oauth_clients_by_themselves ON oauth_clients (id) WHERE origin <> 'registered';
 
 -- What a user has granted: to an OAuth client, or, without one, to whoever signed in. `amr` is how the
--- sign-in was proven, `proved_at` when its owner last did so.
+-- sign-in was proven, `proved_at` when its owner last did so. `sid` is that of the session in which it
+-- was granted.
 CREATE TABLE grants (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
@@ -209,7 +211,8 @@ CREATE TABLE grants (
     revoked_at INTEGER,
     amr TEXT NOT NULL DEFAULT 'pwd',
     proved_at INTEGER NOT NULL DEFAULT 0,
-    resource TEXT
+    resource TEXT,
+    sid TEXT
 ) STRICT;
 CREATE INDEX grants_by_user ON grants (user_id, id);
 CREATE INDEX grants_by_client ON grants (client_row_id, id);
@@ -241,7 +244,8 @@ CREATE TABLE authorization_codes (
     expires_at INTEGER NOT NULL,
     grant_id INTEGER REFERENCES grants (id) ON DELETE CASCADE,
     amr TEXT NOT NULL DEFAULT 'pwd',
-    resource TEXT
+    resource TEXT,
+    sid TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX authorization_codes_by_client ON authorization_codes (client_row_id);
 CREATE INDEX authorization_codes_by_user ON authorization_codes (user_id);
@@ -263,6 +267,8 @@ CREATE TABLE tokens (
 CREATE INDEX tokens_by_grant ON tokens (grant_id);
 CREATE INDEX tokens_by_expiry ON tokens (refresh_expires_at);
 
+-- `sid` is what OAuth clients know a session by; the next one of the same user in the same browser keeps
+-- it.
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
@@ -273,7 +279,8 @@ CREATE TABLE sessions (
     last_seen_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
     amr TEXT NOT NULL DEFAULT 'pwd',
-    proved_at INTEGER NOT NULL DEFAULT 0
+    proved_at INTEGER NOT NULL DEFAULT 0,
+    sid TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX sessions_by_user ON sessions (user_id, id);
 CREATE INDEX sessions_by_expiry ON sessions (expires_at);

@@ -118,6 +118,15 @@ def _add_registration_options(create: ArgumentParser) -> None:
         type=text,
         help="a declared service whose tokens it may introspect",
     )
+    create.add_argument(
+        "--post-logout-redirect-uri",
+        metavar="URI",
+        type=by_rule(lambda given: oauth.redirect_uri(given)),
+        nargs="+",
+        action="extend",
+        default=[],
+        help="where the browser may go after signing out; can be repeated",
+    )
     add_sandbox(create)
 
 
@@ -158,6 +167,7 @@ async def _register(env: Environment, chosen: Namespace) -> Registered:
         first_party=chosen.first_party,
         grants=tuple(dict.fromkeys(chosen.grant)),
         service=chosen.service,
+        post_logout_redirect_uris=chosen.post_logout_redirect_uri,
     )
     return await services_clients.register_client(
         env, owner, wanted, public=chosen.public, by=audit.OPERATOR

@@ -4,7 +4,7 @@ RFC 6749 §4.1 as updated by RFC 9700, OpenID Connect Core §3.1.2, RFC 9207.
 """
 
 from collections.abc import Sequence
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from portico.core.errors import AuthenticationRequired
 from portico.core.oauth import OPENID_SCOPES, AuthorizationRefused, Client, implied, narrowed
@@ -24,6 +24,8 @@ from portico.features.access.authorization import (
     wants_fresh_sign_in,
 )
 from portico.features.access.documents import is_document
+from portico.features.access.pages import end_session
+from portico.features.access.pages.oauth_requests import refusal_page, sent_parameters
 from portico.features.signin.pages import sign_in
 from portico.features.signin.pages.providers import provider_pages
 from portico.features.signin.sessions import read_session
@@ -84,22 +86,14 @@ def consent_page(
     )
 
 
-def refusal_page(visit: Visit, error: str, message: str) -> Reply:
-    """Tell the user that the client's request is invalid (400); nothing is sent to the client."""
-    return visit.page(
-        "oauth_error.html", "Authorization failed", status=400, error=error, message=message
-    )
-
-
 AUTHORIZE = "/authorize"
 _NOBODY = "No user is signed in."
-MAX_PARAMETERS = 50
 
 
 async def ask(visit: Visit) -> Reply:
     """GET /authorize."""
     try:
-        parameters = _parameters(visit)
+        parameters = sent_parameters(visit)
         asked = await _asked(visit, parameters)
         if not visit.signed_in:
             if visit.cookie_kept_back:
@@ -124,7 +118,7 @@ async def ask(visit: Visit) -> Reply:
     except Returned as returned:
         return _back(visit, returned.answer)
     except AuthorizationRefused as refused:
-        return refusal_page(visit, refused.error, refused.message)
+        return refusal_page(visit, refused)
     return _question(visit, asked.wanted)
 
 
@@ -139,7 +133,7 @@ async def _asked(visit: Visit, parameters: Parameters) -> AuthorizationRequest:
 def _kept_here(visit: Visit, returned: Returned) -> AuthorizationRefused:
     """A refusal, but as a page where nobody is signed in and the client only has a document: anyone
     can write one, and a link to this server must not lead on to any site."""
-    client_id = dict(_parameters(visit)).get("client_id", "")
+    client_id = dict(sent_parameters(visit)).get("client_id", "")
     if visit.signed_in or not is_document(client_id):
         return returned
     return AuthorizationRefused(returned.error, returned.message)
@@ -183,7 +177,7 @@ async def decide(visit: Visit) -> Reply:
     that the page did not show; if more would be, the user is asked again.
     """
     try:
-        parameters = _parameters(visit)
+        parameters = sent_parameters(visit)
         asked = await read_request(visit.env, parameters)
         if visit.form.text("decision") != "allow":
             raise _refusal(visit, asked, "access_denied", "The user denied access.")
@@ -207,20 +201,8 @@ async def decide(visit: Visit) -> Reply:
     except Returned as returned:
         return _back(visit, returned.answer)
     except AuthorizationRefused as refused:
-        return refusal_page(visit, refused.error, refused.message)
+        return refusal_page(visit, refused)
     return _back(visit, asked.answer(visit.env.addresses.auth, code=code))
-
-
-def _parameters(visit: Visit) -> Parameters:
-    try:
-        return parse_qsl(
-            visit.request.query_string,
-            keep_blank_values=True,
-            errors="strict",
-            max_num_fields=MAX_PARAMETERS,
-        )
-    except ValueError:
-        raise AuthorizationRefused("invalid_request", "The address cannot be read.") from None
 
 
 def _refusal(visit: Visit, asked: AuthorizationRequest, error: str, message: str) -> Returned:
@@ -253,8 +235,9 @@ PAGES = (
 
 class AuthorizationResponder(PageResponder):
     """A page responder that also accepts a client's request by POST from any site: it changes
-    nothing, and redirects to the same request by GET (OpenID Connect Core §3.1.2.1). The consent
-    form has the request in its query, so a POST without a query is never a decision."""
+    nothing, and redirects to the same request by GET (OpenID Connect Core §3.1.2.1, RP-Initiated
+    Logout §2). The consent form has the request in its query, so a POST without a query is never a
+    decision."""
 
     # The sign-in form has the whole request in a field, escaped twice by then.
     public_body_limit = 1 << 16
@@ -264,9 +247,10 @@ class AuthorizationResponder(PageResponder):
     ) -> Reply:
         """See `PageResponder`."""
         is_asked = request.method == "POST" and not request.query_string
-        if not is_asked or endpoint is None or endpoint.route.path != AUTHORIZE:
+        paths = (AUTHORIZE, end_session.END_SESSION)
+        if not is_asked or endpoint is None or endpoint.route.path not in paths:
             return await super().answer(request, match, endpoint, id_texts)
-        await throttle.address(request)
+        await throttle.address(request, never_refused=endpoint.never_refused)
         body = await request.read_body(PUBLIC_BODY_LIMIT)
         form = read_form(request.header("content-type"), body)
         return see_other(f"{request.path}?{urlencode(form.pairs(but=()))}")
@@ -289,6 +273,6 @@ def authorize_mount(accounts: Accounts, home: str, desk: str) -> Mount:
         sign_up=f"{desk}/sign-up" if desk and env.sign_up_role else "",
         dashboards=(),
     )
-    pages = (*PAGES, *sign_in.PAGES, *sent_once.PAGES, *provider_pages(env))
+    pages = (*PAGES, *end_session.PAGES, *sign_in.PAGES, *sent_once.PAGES, *provider_pages(env))
     responder = AuthorizationResponder(site)
     return Mount(at.netloc, at.path, env, routes(site, pages), "auth", responder)

@@ -128,7 +128,12 @@ async def change(visit: Visit) -> Reply:
         require_version(visit.form, _stored(client))
 
     try:
-        client = await change_client(visit.env, row_id, wanted, check, by=await visit.by())
+        values = {
+            "name": wanted.name,
+            "redirect_uris": wanted.redirect_uris,
+            "scopes": wanted.scopes,
+        }
+        client = await change_client(visit.env, row_id, values, check, by=await visit.by())
     except PreconditionFailed:
         client = await _client(visit, row_id)
         mine = _values(wanted.name, wanted.redirect_uris, wanted.scopes.split())

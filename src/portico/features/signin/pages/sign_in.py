@@ -289,7 +289,12 @@ async def sign_out(visit: Visit) -> Reply:
         reply = visit.go("/sign-in", next=local(visit.site, again))
     else:
         reply = visit.go("/sign-in", done="signed-out")
-    reply.headers.append(accounts.cookie.clear())
+    return signed_out(visit, reply)
+
+
+def signed_out(visit: Visit, reply: Reply) -> Reply:
+    """The reply, which clears the session's cookie."""
+    reply.headers.append(visit.site.accounts.cookie.clear())
     return reply
 
 
