@@ -56,6 +56,7 @@ from portico.web.pages import sent_once
 from portico.web.pages.entrance import entrance_routes
 from portico.web.pages.files import PAGE_ASSETS, asset_routes
 from portico.web.pages.responder import PageResponder
+from portico.web.pages.search import search_page
 from portico.web.pages.site import Accounts, Dashboard, PageRoute, Site, routes
 from portico.web.peers import Peers
 from portico.web.representations import Representations
@@ -102,7 +103,10 @@ def dashboard_mounts(accounts: Accounts, address: str) -> Iterator[Mount]:
     at = urlsplit(address)
     live, mirror = accounts.environment, accounts.environment.mirror
     account = (*ACCOUNT, *provider_pages(live))
-    showing = (*SHOWING, *_kind_pages(live))
+    kinds = _kind_pages(live)
+    searched = (catalogue_pages.SEARCHED, users.SEARCHED, *(kind.searched for kind in kinds))
+    of_kinds = (page for kind in kinds for page in kind.routes())
+    showing = (*SHOWING, search_page(searched), *of_kinds)
     shown = [(live, at.path, (*showing, *LIVE), account)]
     if mirror is not None:
         signed_in = tuple(page for page in account if page.access is not Access.ANYONE)
@@ -124,12 +128,12 @@ def dashboard_mounts(accounts: Accounts, address: str) -> Iterator[Mount]:
         yield _mount(site._replace(of_accounts=True), live, account_pages)
 
 
-def _kind_pages(environment: Environment) -> Iterator[PageRoute]:
-    """The pages of the installation's own kinds."""
-    if environment.records:
-        pages, _ = _of_kinds()
-        for records in environment.records:
-            yield from pages.pages(records.kind)
+def _kind_pages(environment: Environment) -> Sequence[Any]:
+    """The pages of the installation's own kinds (`resource.pages.KindPages`)."""
+    if not environment.records:
+        return ()
+    pages, _ = _of_kinds()
+    return [pages.pages(records.kind) for records in environment.records]
 
 
 def _of_kinds() -> tuple[ModuleType, ModuleType]:

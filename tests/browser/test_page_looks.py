@@ -30,7 +30,8 @@ STRANGERS = (
 EVERYBODYS = (
     "", "products", "products?search=nobody+has+this&min_price=cheap", "keys", "applications",
     "requests", "requests?span=days&status=429&key=0&route=none", "events",
-    "events?type=nothing.of.ours", "devices", "devices/end-others", "security", "security/app",
+    "events?type=nothing.of.ours", "search", "search?q=lamp", "devices", "devices/end-others",
+    "security", "security/app",
     "security/passkey", "profile", "password", "email", "sandbox", "sandbox/products",
     "sandbox/keys", "sandbox/profile",
 )  # fmt: skip

@@ -22,13 +22,15 @@ from portico.web.cookies import SECOND_STEP
 from portico.web.messages import FORM
 from portico.web.pages.forms import BODY_LIMIT, MAX_FIELDS
 from portico.web.pages.responder import LOOKING, PageResponder
+from portico.web.pages.search import search_page
 from portico.web.pages.site import PageRoute
 from portico.web.routing import Access
 from signing_in import login_of
 
+SHOWN = (*SHOWING, search_page(()))
 PLACES = [
-    *(("", page) for page in (*SHOWING, *LIVE, *ACCOUNT)),
-    *(("/sandbox", page) for page in SHOWING),
+    *(("", page) for page in (*SHOWN, *LIVE, *ACCOUNT)),
+    *(("/sandbox", page) for page in SHOWN),
     *(("/sandbox", page) for page in ACCOUNT if page.access is not Access.ANYONE),
 ]
 

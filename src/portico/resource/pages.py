@@ -25,6 +25,7 @@ from portico.core.ids import parse_id
 from portico.core.money import CURRENCIES
 from portico.core.text import counted
 from portico.core.words import FORMATS, Format
+from portico.data.search import query_words
 from portico.environment import Environment
 from portico.resource.changes import change_record, create_record, delete_record, unchecked
 from portico.resource.compiled import Compiled, column
@@ -64,6 +65,7 @@ from portico.web.pages.paging import (
     page_of,
     pages_of,
 )
+from portico.web.pages.search import Searched
 from portico.web.pages.sent_once import fresh_key, sent_once
 from portico.web.pages.site import ONCE, PageRoute, Visit, addressed
 from portico.web.pages.versions import VERSION, differences
@@ -187,6 +189,25 @@ class KindPages:
             written(self.heading, getattr(row, column(self.heading.name))) if self.heading else ""
         )
         return named(text, row.id) if text.strip() else f"{self.kind.words.capitalize()} {row.id}"
+
+    async def _search(self, env: Environment, text: str, most: int) -> Sequence[Any]:
+        if not self.kind.searched or not query_words(text):
+            return []
+        query = self.kind.query(search=text, limit=most)
+        rows: Sequence[Any] = (await env.records[self.kind.number].page(query, 0, None)).rows
+        return rows
+
+    @property
+    def searched(self) -> Searched:
+        """How the search over everything finds its records."""
+        return Searched(
+            self.kind.kind.title,
+            self.path,
+            self.kind.reads,
+            get=lambda env, row_id: env.records[self.kind.number].get(row_id),
+            search=self._search,
+            label=self.label,
+        )
 
     def _page(self, visit: Visit, template: str, title: str, **context: Any) -> Reply:
         return visit.page(
@@ -667,9 +688,9 @@ def _row_reason(row: FileRow) -> str:
 
 
 @cache
-def pages(kind: Compiled) -> Sequence[PageRoute]:
+def pages(kind: Compiled) -> KindPages:
     """The pages of a kind."""
-    return KindPages(kind).routes()
+    return KindPages(kind)
 
 
 _HINTS = {

@@ -21,6 +21,7 @@ from portico.core.text import counted
 from portico.core.words import FORMATS, Format
 from portico.data.listing import Beginning, Page
 from portico.data.search import query_words
+from portico.environment import Environment
 from portico.features.catalogue import rules as catalogue_rules
 from portico.features.catalogue.files import PRODUCTS, rows
 from portico.features.catalogue.rules import STATUSES, Image, Product, next_statuses
@@ -32,6 +33,7 @@ from portico.web.pages.filters import named
 from portico.web.pages.forms import Form
 from portico.web.pages.list_files import as_file, format_asked
 from portico.web.pages.paging import PER_PAGE, back_to_list, list_of, offset_of, pages_of
+from portico.web.pages.search import Searched
 from portico.web.pages.site import PageRoute, Visit, addressed
 
 
@@ -195,6 +197,21 @@ async def show_all(visit: Visit) -> Reply:
         categories=await visit.env[Products].categories(MAX_CATEGORIES),
         may_change=may_change(visit),
     )
+
+
+async def _search(env: Environment, text: str, most: int) -> Sequence[Product]:
+    words = query_words(text)
+    return (await env[Products].beginning(ProductFilter(None), words, most)).rows if words else []
+
+
+SEARCHED = Searched(
+    "Products",
+    "/products",
+    "read:products",
+    get=lambda env, product_id: env[Products].get(product_id),
+    search=_search,
+    label=lambda product: named(product.name, product.id),
+)
 
 
 def may_change(visit: Visit) -> bool:

@@ -24,7 +24,7 @@ ASSETS: dict[str, tuple[str, Sequence[str]]] = {
     "pages.css": (_CSS, ("base.css", "pages.css")),
     "passkeys.js": (_SCRIPT, ("passkeys.js",)),
     "sending.js": (_SCRIPT, ("sending.js",)),
-    "pages.js": (_SCRIPT, ("pages.js",)),
+    "pages.js": (_SCRIPT, ("pages.js", "search.js")),
     "htmx.js": (_SCRIPT, ("htmx.js",)),
 }
 """The assets of pages: their type, and the files in `static` that they are made of."""

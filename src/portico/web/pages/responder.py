@@ -166,10 +166,10 @@ class PageResponder:
     def _problem(self, request: Request, error: PorticoError, user: User | None) -> Reply:
         shown = problem(error)
         path = request.path.removeprefix(self._site.base)
-        # No link back to a section that the user may not open.
-        section = "" if shown.status == 403 else f"/{path[1:].partition('/')[0]}"
+        section = f"/{path[1:].partition('/')[0]}"
         request.body = Form()
         visit = Visit(self._site, cast("BodyRequest[Form]", request), user)
+        open_to_user = {at: one.name for its in visit.menu.values() for at, one in its.items()}
         reply = visit.page(
             "problem.html",
             TITLES.get(shown.status, "Something went wrong"),
@@ -178,7 +178,8 @@ class PageResponder:
             message=_explanation(error),
             retry_after=getattr(error, "retry_after", 0),
             passing=request.method == "GET" and shown.status in _PASSING,
-            section=section if section != path else "",
+            section=section,
+            back=open_to_user.get(section, "") if section != path else "",
             # The configured address: sign-in does not work at any other.
             dashboard=urljoin(self._site.origin, self._site.beginning or "/"),
         )

@@ -9,7 +9,6 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from portico.core.audit import Author
 from portico.core.errors import NotFound, PermissionDenied
 from portico.core.ids import parse_id, whole_number
-from portico.core.scopes import of_role
 from portico.core.secrets import mint
 from portico.core.text import text_fault
 from portico.core.users import User
@@ -24,6 +23,7 @@ from portico.web.pages.files import HTML
 from portico.web.pages.forms import Form
 from portico.web.pages.html import template
 from portico.web.pages.notices import notice
+from portico.web.pages.sections import Section, sections_of
 from portico.web.pages.shown_once import keep_page
 from portico.web.routing import Access, AnyRoute, FormRoute
 
@@ -288,7 +288,7 @@ class Visit:
             sign_up=site.sign_up,
             here=self.request.path.removeprefix(site.base).removesuffix("/"),
             places=site.dashboards,
-            kinds=self._kinds(),
+            menu=self.menu,
             of_accounts=site.of_accounts,
             site_name=self.env.settings.site_name,
             environment=self.env.name,
@@ -313,12 +313,10 @@ class Visit:
         leads_to = None if leads_anywhere or onward else f"'self' {site.elsewhere}".strip()
         return html(text, status, form_action=leads_to, private_address=private_address)
 
-    def _kinds(self) -> dict[str, str]:
-        """The pages of the installation's own kinds that the user may read: their titles, by
-        path."""
-        scopes = of_role(self._user.role) if self._user else ()
-        kinds = (records.kind for records in self.site.environment.records)
-        return {kind.path: kind.kind.title for kind in kinds if kind.reads in scopes}
+    @property
+    def menu(self) -> Mapping[str, Mapping[str, Section]]:
+        """The sections that the user may open (`sections_of`)."""
+        return sections_of(self.site.environment, self._user)
 
     def asks(
         self,

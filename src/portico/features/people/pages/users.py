@@ -1,6 +1,7 @@
 """Users of the environment that is shown, for admins: search, create, view, change, sign out,
 suspend, delete. A mirror user follows its account, and is changed there."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from portico.core.errors import PreconditionFailed
 from portico.core.rules import OneOf
 from portico.core.users import ROLES, User
 from portico.data.listing import Order, Page
+from portico.environment import Environment
 from portico.features.access.pages.clients import granted_by
 from portico.features.access.pages.keys import shown
 from portico.features.access.storage import ApiKeys
@@ -25,6 +27,7 @@ from portico.features.signin.storage import FactorStore
 from portico.web.messages import Reply
 from portico.web.pages.filters import named
 from portico.web.pages.paging import PER_PAGE, back_to_list, list_of, numbered, offset_of, page_of
+from portico.web.pages.search import Searched
 from portico.web.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.web.pages.site import PageRoute, Visit, addressed, see_other
 from portico.web.pages.versions import Values, beside, outcome, require_version
@@ -64,6 +67,20 @@ async def show_all(visit: Visit) -> Reply:
         states=_SUSPENDED,
         invited=await visit.env[Invitations].count_pending(visit.request.now),
     )
+
+
+async def _search(env: Environment, text: str, most: int) -> Sequence[User]:
+    return (await env[Users].search(text, role=None, offset=0, limit=most)).rows
+
+
+SEARCHED = Searched(
+    "Users",
+    "/users",
+    "admin",
+    get=lambda env, user_id: env[Users].get(user_id),
+    search=_search,
+    label=lambda user: f"{named(user.name, user.id)}, {user.email}",
+)
 
 
 def _plans(visit: Visit, own_plan: str) -> dict[str, str]:
