@@ -48,7 +48,11 @@ ListUsage: Any = msgspec.defstruct(
         ("by", Annotated[str, choice("hour", "day", "month")], "day"),
         ("user_id", UserId, None),
         ("key_id", UserId, None),
-        ("service", Annotated[str | None, Param(str, type="string", examples=["invoices"])], None),
+        (
+            "service",
+            Annotated[str | None, Param(str, type="string", minLength=1, examples=["invoices"])],
+            None,
+        ),
     ],
     frozen=True,
     namespace={"__doc__": "The query of GET /usage.", "across": staticmethod(_across)},
