@@ -45,7 +45,7 @@ async def test_a_client_is_told_of_from_its_registration_to_its_end(api: Api, no
     name = {"name": "Payroll"}
     assert await noted() == [
         ("client.created", "client", client.client_id, ours),
-        ("client.changed", "client", client.client_id, moved),
+        ("client.updated", "client", client.client_id, moved),
         ("client.secret_renewed", "client", client.client_id, name),
         ("client.refused", "client", client.client_id, name),
         ("client.deleted", "client", client.client_id, {**ours, **theirs}),

@@ -106,7 +106,7 @@ LEAVES: dict[str, tuple[Step, list[tuple[str, str, dict[str, Any]]]]] = {
         changes({"name": "Ada", "email": "a@example.com", "preferences": {"theme": "dark"}}),
         [
             (
-                "user.changed",
+                "user.updated",
                 "user",
                 {
                     "fields": ["name", "email", "theme"],
@@ -119,7 +119,7 @@ LEAVES: dict[str, tuple[Step, list[tuple[str, str, dict[str, Any]]]]] = {
         changes({"role": "editor"}),
         [
             (
-                "user.changed",
+                "user.updated",
                 "user",
                 {"fields": ["role"], "role": {"from": "viewer", "to": "editor"}},
             )
@@ -127,16 +127,16 @@ LEAVES: dict[str, tuple[Step, list[tuple[str, str, dict[str, Any]]]]] = {
     ),
     "a new plan": (
         move_to_a_plan,
-        [("user.changed", "user", {"fields": ["plan"], "plan": {"from": "pro", "to": "free"}})],
+        [("user.updated", "user", {"fields": ["plan"], "plan": {"from": "pro", "to": "free"}})],
     ),
     "a new name and password": (
         changes({"name": "Ada", "password": "Analytical2"}),
-        [("user.changed", "user", {"fields": ["name"]}), ("password.changed", "user", {})],
+        [("user.updated", "user", {"fields": ["name"]}), ("password.changed", "user", {})],
     ),
     "the same name": (changes({"name": "Ada Lovelace"}), []),
     "a changed product": (
         change_product,
-        [("product.changed", "product", {"fields": ["stock_quantity", "metadata"]})],
+        [("product.updated", "product", {"fields": ["stock_quantity", "metadata"]})],
     ),
     "an import": (
         import_products,
@@ -213,8 +213,8 @@ async def test_a_reset_of_the_sandbox_is_noted_there(api: Api, noted: Noted) -> 
         ("sandbox.reset", None, None, {"users": 12, "products": 60})
     ]
     kept = [entry.action for entry in await api.sandbox[Audit].page(limit=9)]
-    assert kept[:2] == ["sandbox.reset", "key.created"]
-    assert [action for action, *_ in before] == ["user.created", "key.created"]
+    assert kept[:2] == ["sandbox.reset", "api_key.created"]
+    assert [action for action, *_ in before] == ["user.created", "api_key.created"]
     assert (await caller.get("/users/me")).status_code == 200
 
 
@@ -227,7 +227,7 @@ async def test_mirrors_follow_and_the_sandbox_notes_it(api: Api, noted: Noted) -
     await admin.delete(f"/users/{caller.user.id}")
     assert await api.sandbox[Users].by_account(caller.user.id) is None
     actions = [action for action, *_ in await noted(api.sandbox)]
-    assert actions == ["user.changed", "user.changed", "user.deleted"]
+    assert actions == ["user.updated", "user.updated", "user.deleted"]
     entries = await api.sandbox[Audit].page(limit=3)
     assert {(entry.credential, entry.user_id) for entry in entries} == {("system", None)}
 
@@ -366,6 +366,6 @@ async def test_entries_of_what_is_gone_say_what_it_was(api: Api, noted: Noted) -
         ("user.deleted", "user", str(user), person),
         ("product.created", "product", str(product), {"name": "Lamp"}),
         ("product.deleted", "product", str(product), {"name": "Lamp"}),
-        ("key.rotated", "api_key", str(key_id), key | {"successor": key_id + 1}),
-        ("key.revoked", "api_key", str(key_id), key | {"user_id": admin.user.id}),
+        ("api_key.rotated", "api_key", str(key_id), key | {"successor": key_id + 1}),
+        ("api_key.revoked", "api_key", str(key_id), key | {"user_id": admin.user.id}),
     ]

@@ -118,7 +118,7 @@ async def test_who_opens_a_link_from_a_mail_is_its_account(api: Api) -> None:
     assert reset == ("password.reset", *who)
     changed = await read_user(api.live, other.id)
     asking = ask_new_email(api.live, changed, "new@example.com", CHOSEN, OPERATOR)
-    assert await opened("/new-email", asking) == ("user.changed", *who)
+    assert await opened("/new-email", asking) == ("user.updated", *who)
 
 
 async def test_who_takes_an_invitation_joins_by_its_link_alone(api: Api) -> None:

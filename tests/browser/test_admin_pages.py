@@ -63,7 +63,7 @@ async def test_a_user_is_created_moved_and_deleted(desk: Desk, boss: Person) -> 
         await expect(page.get_by_role("status")).to_have_text("The user was changed.")
         await expect(page.get_by_label("Plan")).to_have_value("pro")
         await page.get_by_role("link", name="View this user").click()
-        await expect(page.locator("tbody th code")).to_have_text(["user.changed", "user.created"])
+        await expect(page.locator("tbody th code")).to_have_text(["user.updated", "user.created"])
         await page.locator("tbody th a").first.click()
         await expect(page.get_by_label("Plan")).to_have_value("pro")
         radia = Person(

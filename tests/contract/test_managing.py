@@ -390,16 +390,16 @@ async def test_the_audit_log_is_walked_from_the_oldest_by_filters(api: Api) -> N
     assert whole == await walked(admin, limit=100)
     target = f"product:{product.id}"
     for query, number in (
-        ({"target": target, "action": "product.changed"}, 3),
+        ({"target": target, "action": "product.updated"}, 3),
         ({"target": target, "actor_id": other.user.id}, 1),
         ({"actor_id": other.user.id}, 2),
-        ({"action": "product.changed", "actor_id": admin.user.id}, 2),
+        ({"action": "product.updated", "actor_id": admin.user.id}, 2),
         ({"action": "nothing"}, 0),
     ):
         found = await walked(admin, limit=1, **query)
         assert len(found) == number, query
         assert all(one in whole for one in found)
-    (entry,) = await walked(admin, actor_id=other.user.id, action="user.changed")
+    (entry,) = await walked(admin, actor_id=other.user.id, action="user.updated")
     assert entry["user"] == {"id": other.user.id, "email": other.user.email}
     assert (entry["target"], entry["target_id"]) == ("user", str(other.user.id))
     assert entry["details"] == {"fields": ["name"]}

@@ -96,7 +96,7 @@ KINDS = [
     Kind(mailed_reset, use_reset, HOUR, "password.reset"),
     Kind(handed_over_reset, use_reset, DAY, "password.reset"),
     Kind(verification, use_verification, DAY, "email.verified"),
-    Kind(new_email, use_new_email, DAY, "user.changed"),
+    Kind(new_email, use_new_email, DAY, "user.updated"),
     Kind(sign_up, use_invitation, DAY, "invitation.accepted"),
     Kind(invitation, use_invitation, 7 * DAY, "invitation.accepted"),
 ]

@@ -13,7 +13,6 @@ from portico.core.times import DAY
 from portico.features.access.storage import Clients
 from portico.features.events.audit import Audit
 from portico.features.signin.rules import SignInRefused
-from portico.web.pages.filters import code_words
 
 
 @pytest.fixture
@@ -24,7 +23,7 @@ def environ(each_database: dict[str, str]) -> dict[str, str]:
 
 def told(page: httpx.Response) -> list[str]:
     """The actions that a page shows."""
-    return re.findall(r'<th scope="row">[^<]*<small><code>([^<]*)', page.text)
+    return re.findall(r'<th scope="row">(?:<a [^>]*>)?<code>([^<]*)', page.text)
 
 
 def links(page: httpx.Response) -> dict[str, str]:
@@ -41,19 +40,6 @@ async def noted_at(api: Api, *times: int) -> None:
             await api.live[Audit].record(tx, OPERATOR.actor, at, SignInRefused(None))
 
 
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        ("api_key.created", "API key created"),
-        ("client.secret_renewed", "OAuth client secret renewed"),
-        ("second_factor.asked", "Second factor asked for"),
-        ("of_another_release.made", "Of another release made"),
-    ],
-)
-def test_audit_action_has_words(code: str, words: str) -> None:
-    assert code_words(code) == words
-
-
 async def test_audit_filters_find_deeds_of_an_account_and_those_done_to_it(api: Api) -> None:
     boss, admin = await signed_in(api, "admin")
     other, _ = await signed_in(api)
@@ -65,8 +51,7 @@ async def test_audit_filters_find_deeds_of_an_account_and_those_done_to_it(api: 
 
     for named in (other.email, str(other.id)):
         page = await admin.get(f"/audit?user={named}")
-        assert told(page) == ["user.suspended", "user.changed", "sign_in"]
-        assert '<th scope="row">User suspended<small>' in page.text
+        assert told(page) == ["user.suspended", "user.updated", "sign_in"]
     page = await admin.get(f"/audit?user={boss.id}&action=user.suspended")
     assert told(page) == ["user.suspended"]
     for target in (f"product+{made.id}", f"+Product++{made.id}+"):
@@ -86,7 +71,7 @@ async def test_audit_filter_by_e_mail_finds_every_account_that_ever_had_it(api: 
     await maker.post("/users", json=person)
     await maker.post("/users", json={**person, "email": "twox@example.com"})
 
-    ended = ["user.deleted", "user.changed", "user.created"]
+    ended = ["user.deleted", "user.updated", "user.created"]
     assert told(await admin.get(f"/audit?user={old}")) == ["user.created", *ended]
     for named in (new, str(first)):
         assert told(await admin.get(f"/audit?user={named}")) == ended
@@ -105,7 +90,7 @@ async def test_audit_filter_by_e_mail_ignores_case_beyond_ascii(
     await maker.patch(f"/users/{user.id}", json={"email": "now@example.com"})
     await maker.delete(f"/users/{user.id}")
     for typed in (email, likewise):
-        assert told(await admin.get(f"/audit?user={typed}")) == ["user.deleted", "user.changed"]
+        assert told(await admin.get(f"/audit?user={typed}")) == ["user.deleted", "user.updated"]
 
 
 async def test_audit_filter_by_days_includes_the_first_and_the_last(api: Api) -> None:

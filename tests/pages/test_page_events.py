@@ -31,7 +31,7 @@ async def tell(api: Api, *types: str, env: Environment | None = None) -> None:
 
 def listed(text: str) -> list[str]:
     """The types of the events that a page lists."""
-    return re.findall(r'<th scope="row">[^<]*<small><code>(.*?)</code>', text)
+    return re.findall(r'<th scope="row">(?:<a [^>]*>)?<code>(.*?)</code>', text)
 
 
 def leading(page: httpx.Response) -> list[tuple[str, str]]:
@@ -42,7 +42,7 @@ def leading(page: httpx.Response) -> list[tuple[str, str]]:
 
 def latest(text: str) -> list[str]:
     """The types of the events that the overview shows."""
-    return re.findall(r'</time> <small title="([^"]*)">[^<]*</small> <span>', text)
+    return re.findall(r"</time> <code>([^<]*)</code> <span>", text)
 
 
 async def test_change_is_listed_as_event_at_once_with_previous_values(api: Api) -> None:

@@ -78,7 +78,7 @@ async def test_changes_in_both_environments_are_audited_with_their_session(api: 
     assert mirror is not None
     for env, user_id in ((api.live, user.id), (api.sandbox, mirror.id)):
         entries = await env[Audit].page(limit=2)
-        assert [entry.action for entry in entries] == ["key.revoked", "key.created"]
+        assert [entry.action for entry in entries] == ["api_key.revoked", "api_key.created"]
         for entry in entries:
             who = (entry.user_id, entry.email, entry.credential, entry.credential_id)
             assert who == (user_id, user.email, "session", session.id)

@@ -88,7 +88,7 @@ async def test_bulk_change_audits_and_announces_each_product(api: Api) -> None:
     assert dict(parse_qsl(sent)) == {"status": "draft", "page": "2", **told}
     assert await statuses(api, *ids) == ["archived"] * 3
     entries = await api.live[Audit].page(
-        AuditFilter(users=frozenset({user.id}), action="product.changed"), limit=9
+        AuditFilter(users=frozenset({user.id}), action="product.updated"), limit=9
     )
     assert sorted(int(entry.target_id or 0) for entry in entries) == ids
     events = await api.live.db.all("SELECT type FROM events WHERE type = 'product.updated'")

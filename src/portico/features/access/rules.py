@@ -287,7 +287,7 @@ class _OfKey(Event, frozen=True):
 class KeyCreated(_OfKey, frozen=True):
     """An API key was created."""
 
-    action = "key.created"
+    action = "api_key.created"
 
     @property
     def details(self) -> Details:
@@ -304,7 +304,7 @@ class KeyCreated(_OfKey, frozen=True):
 class KeyRotated(_OfKey, frozen=True):
     """An API key was replaced by a successor."""
 
-    action = "key.rotated"
+    action = "api_key.rotated"
 
     successor: ApiKey
     previous_end: int
@@ -319,7 +319,7 @@ class KeyRotated(_OfKey, frozen=True):
 class KeyRevoked(_OfKey, frozen=True):
     """An API key was revoked; `key` is its new state."""
 
-    action = "key.revoked"
+    action = "api_key.revoked"
 
     @property
     def details(self) -> Details:
@@ -371,7 +371,7 @@ _CHANGEABLE = (
 class ClientChanged(_OfClient, frozen=True):
     """The registration of an OAuth client changed."""
 
-    action = "client.changed"
+    action = "client.updated"
 
     before: Client
 

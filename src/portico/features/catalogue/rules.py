@@ -113,7 +113,7 @@ class ProductCreated(_OfProduct, frozen=True):
 class ProductChanged(_OfProduct, frozen=True):
     """Values of a product changed: from `before` to `product`."""
 
-    action = "product.changed"
+    action = "product.updated"
 
     before: Product
 

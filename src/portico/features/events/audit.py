@@ -46,7 +46,7 @@ _OF_USER = ("user_id = {0:d}", "target = 'user' AND target_id = '{0:d}'")
 # `lower` gives it.
 _ONCE_CALLED = """
 SELECT target_id FROM {audit}
-WHERE action IN ('user.created', 'user.changed', 'user.deleted')
+WHERE action IN ('user.created', 'user.updated', 'user.deleted')
     AND ({lower}(details) LIKE :folded ESCAPE '!'
         OR {lower}(details) LIKE {lower}(:typed) ESCAPE '!')
 GROUP BY target_id ORDER BY max(id) DESC LIMIT :most"""

@@ -36,7 +36,7 @@ class WebhookCreated(OfWebhook, frozen=True):
 class WebhookChanged(OfWebhook, frozen=True):
     """Values of a webhook changed."""
 
-    action = "webhook.changed"
+    action = "webhook.updated"
 
     before: Webhook
 

@@ -60,7 +60,7 @@ class UserCreated(OfUser, frozen=True):
 class UserChanged(OfUser, frozen=True):
     """Values of an account changed: from `before` to `user`."""
 
-    action = "user.changed"
+    action = "user.updated"
 
     before: User
 

@@ -124,27 +124,6 @@ def credential_words(credential: str) -> str:
     return _CREDENTIALS.get(credential, credential)
 
 
-_NOUNS = {
-    "api_key": "API key",
-    "key": "API key",
-    "client": "OAuth client",
-    "email": "E-mail",
-    "factor": "Second factor",
-    "factors": "Second factors",
-    "sign_in": "Sign-in",
-    "sign_out": "Sign-out",
-    "sign_up": "Sign-up",
-}
-_DEEDS = {"asked": "asked for"}
-
-
-def code_words(code: str) -> str:
-    """An event type or an audit log action in words: Product updated."""
-    noun, _, deed = code.partition(".")
-    words = f"{_NOUNS.get(noun, noun.capitalize())} {_DEEDS.get(deed, deed)}"
-    return words.replace("_", " ").strip()
-
-
 def facts(details: str) -> list[tuple[str, str]]:
     """The members of an audit entry's details (JSON), as readable names and values."""
     members = msgspec.json.decode(details)

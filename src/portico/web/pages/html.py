@@ -34,7 +34,6 @@ def _environment() -> Environment:
         for name in (
             "ago",
             "clock",
-            "code_words",
             "credential_words",
             "dated",
             "day",

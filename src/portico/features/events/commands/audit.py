@@ -57,7 +57,7 @@ def add_to(commands: Commands) -> None:
         help="only entries by or about this account; an e-mail: every account that ever had it",
     )
     audit.add_argument(
-        "--action", metavar="NAME", type=text, help="only this action, such as key.created"
+        "--action", metavar="NAME", type=text, help="only this action, such as api_key.created"
     )
     audit.add_argument(
         "--before", metavar="ID", type=row_id, help="only entries older than this one"
