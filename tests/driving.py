@@ -81,6 +81,7 @@ TABLES = {
     "grants": "id",
     "consents": "user_id, client_row_id, redirect_uri, resource",
     "authorization_codes": "code_hash",
+    "device_codes": "code_hash",
     "tokens": "id",
     "sessions": "id",
     "known_addresses": "user_id, address",

@@ -147,6 +147,7 @@ AUTH_CASES: dict[tuple[str, str], Case] = {
     ("GET", "/userinfo"): Case("openid", NOTHING, 200),
     ("POST", "/userinfo"): Case("openid", NOTHING, 200),
     ("POST", "/token"): Case(CLIENTS, lambda _n, _u: {"grant_type": "refresh_token"}, 200),
+    ("POST", "/device_authorization"): Case(CLIENTS, lambda _n, _u: {"scope": "x"}, 200),
     ("POST", "/revoke"): Case(CLIENTS, lambda _n, _u: {"token": "ort_x"}, 200),
     ("POST", "/register"): Case(PUBLIC, lambda _n, _u: {}, 403),  # it is off
     ("POST", "/introspect"): Case(CLIENTS, lambda _n, _u: {"token": "ort_x"}, 200),

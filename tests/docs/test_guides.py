@@ -38,6 +38,7 @@ PROGRAMS = {
     "simple-oauth2": (OAUTH, 'from "simple-oauth2"'),
     "passport-oauth2": (OAUTH, 'from "passport-oauth2"'),
     "requests-oauthlib": (OAUTH, "requests_oauthlib"),
+    "device": (OAUTH, "device_authorization"),
     "joserfc": (JWT, "joserfc"),
     "jose": (JWT, 'from "jose"'),
     "fetch": (SESSIONS, "fetch("),
@@ -279,6 +280,27 @@ def test_the_native_application_signs_in(bench: Bench) -> None:
     assert "pagination" in json.loads(printed)
 
 
+def test_the_device_is_let_in_by_its_code(bench: Bench) -> None:
+    client = bench.authority.register(WEB_APP, "--public", "--grant", "device_code")
+    with subprocess.Popen(
+        [sys.executable, bench.file("device", ".py")],
+        env={**os.environ, "CLIENT_ID": client.client_id},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            _, url, *_, code = process.stdout.readline().split()
+            page = bench.browser.submit(bench.browser.arrive(url), user_code=code)
+            assert code in page.text
+            assert "has access" in bench.browser.submit(page, decision="allow").text
+            printed, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert "pagination" in json.loads(printed)
+
+
 @pytest.mark.parametrize("library", ["openid-client", "oauth4webapi", "simple-oauth2"])
 def test_a_library_for_node_signs_in(bench: Bench, library: str) -> None:
     begin, finish = "program.begin(session)", "program.finish(session, new URL(given))"
@@ -372,7 +394,15 @@ def test_a_page_signs_in_by_fetch(bench: Bench) -> None:
 def test_the_lifetimes_are_those_of_the_program() -> None:
     for guide, lifetimes in (
         (JWT, [oauth.ACCESS_SECONDS, oauth.REFRESH_SECONDS, signing.PUBLISHED_SECONDS]),
-        (OAUTH, [oauth.CODE_SECONDS, oauth.ACCESS_SECONDS, oauth.REFRESH_SECONDS]),
+        (
+            OAUTH,
+            [
+                oauth.CODE_SECONDS,
+                oauth.DEVICE_CODE_SECONDS,
+                oauth.ACCESS_SECONDS,
+                oauth.REFRESH_SECONDS,
+            ],
+        ),
         (SESSIONS, [sessions.IDLE_SECONDS, sessions.MAX_SECONDS]),
     ):
         assert [int(seconds) for _, seconds in guide.rows("lifetimes")] == lifetimes

@@ -39,6 +39,13 @@ ROWS: dict[Aging, tuple[str, int]] = {
         ),
         NOON - DAY,
     ),
+    Aging.DEVICE_CODES: (
+        (
+            "INSERT INTO device_codes (code_hash, user_code, client_row_id, scopes, expires_at,"
+            " wait_ms) VALUES (:hash, :name, :client, '', :at, 5000)"
+        ),
+        NOON - DAY,
+    ),
     Aging.GRANTS: (
         (
             "INSERT INTO grants (user_id, scopes, address, user_agent, created_at, last_used_at,"

@@ -88,6 +88,12 @@ SAID_BY_NO_SCHEMA = {
 # Codes and tokens must have been issued, and whoever authenticates must do it in one way.
 REFUSED_BY_OAUTH = {
     "/token": {"invalid_grant", "invalid_request", "invalid_scope"},
+    "/device_authorization": {
+        "invalid_request",
+        "invalid_scope",
+        "invalid_target",
+        "unauthorized_client",
+    },
     "/revoke": {"invalid_request"},
     "/introspect": {"invalid_request"},
 }

@@ -14,6 +14,7 @@ from operating import free_port
 from portico.core.audit import OPERATOR
 from portico.environment import Environment
 from portico.features.access.api_keys import revoke_key
+from portico.features.access.clients import Registration, register_client
 from portico.features.events.storage import Deliveries, Events
 from portico.features.people.accounts import give_key
 from signing_in import AUTH, CALLBACK, PASSWORD, client_of, code_of, cookie_of, tokens_of
@@ -234,8 +235,12 @@ async def _use_oauth(api: Api, walk: Walk) -> None:
     for token in (tokens.access_token, tokens.refresh_token, "unknown"):
         await walk(at_auth, "POST", "/introspect", 200, data={"token": token})
     await walk(at_auth, "POST", "/revoke", 200, json={"token": tokens.refresh_token})
+    wanted = Registration("Till", (), "read:products", grants=("device_code",))
+    till = await register_client(api.live, None, wanted, public=True, by=OPERATOR)
     at_auth = api.stranger()
     at_auth.base_url = httpx.URL(AUTH["live"])
+    form = {"client_id": till.client.client_id}
+    await walk(at_auth, "POST", "/device_authorization", 200, data=form)
     api.live.settings = replace(api.live.settings, client_registration=True)
     await walk(at_auth, "POST", "/register", 201, json={"redirect_uris": [CALLBACK]})
 

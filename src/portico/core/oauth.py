@@ -15,13 +15,18 @@ import msgspec
 from portico.core.errors import BrokenRule, Unreadable
 from portico.core.rules import Trimmed
 from portico.core.scopes import SCOPES
-from portico.core.secrets import base64url
+from portico.core.secrets import Random, base64url
 
 CLIENT_CREDENTIALS = "client_credentials"
+DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of it
-EXTRA_GRANTS = {"client_credentials": CLIENT_CREDENTIALS, "token_exchange": TOKEN_EXCHANGE}
+EXTRA_GRANTS = {
+    "client_credentials": CLIENT_CREDENTIALS,
+    "device_code": DEVICE_CODE,
+    "token_exchange": TOKEN_EXCHANGE,
+}
 """The grants that a client must be registered for, by the names that operators use (RFC 6749 §4.4,
-RFC 8693)."""
+RFC 8628, RFC 8693)."""
 
 GRANT_TYPES = ("authorization_code", "refresh_token", *EXTRA_GRANTS.values())
 """The grant types of the token endpoint (RFC 6749 §4.1.3 and §6)."""
@@ -45,6 +50,10 @@ PROMPTS = ("none", "login", "consent", "select_account")
 ACCESS_SECONDS = 3_600
 REFRESH_SECONDS = 30 * 86_400
 CODE_SECONDS = 60
+DEVICE_CODE_SECONDS = 900
+POLL_SECONDS = 5
+"""How long a device waits between two requests, and how much longer after `slow_down` (RFC 8628
+§3.5)."""
 
 OPENID_WORDS = {
     "openid": "Know who you are",
@@ -204,6 +213,32 @@ def _without_loopback_port(uri: str) -> str | None:
     if found is None or not 0 < int(found[2] or 80) < 65_536 or not _URI.match(uri) or "#" in uri:
         return None
     return f"http://{found[1]}{uri[found.end() :]}"
+
+
+_USER_CODE_LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
+_USER_CODE_LENGTH = 8
+
+
+def mint_user_code(random: Random) -> str:
+    """A new code for people to type: 8 letters without vowels, so that it is no word (RFC 8628
+    §6.1)."""
+    number = int.from_bytes(random(16))
+    letters = []
+    for _ in range(_USER_CODE_LENGTH):
+        number, at = divmod(number, len(_USER_CODE_LETTERS))
+        letters.append(_USER_CODE_LETTERS[at])
+    return "".join(letters)
+
+
+def read_user_code(typed: str) -> str:
+    """A code as it was minted, from what somebody typed: in any case, with or without hyphen."""
+    return "".join(filter(str.isalpha, typed)).upper()
+
+
+def spelled_user_code(code: str) -> str:
+    """A code as people see it, such as `WDJB-MJHT`."""
+    half = _USER_CODE_LENGTH // 2
+    return f"{code[:half]}-{code[half:]}"
 
 
 def consent_lasts(client: Client, redirect: str) -> bool:

@@ -23,6 +23,7 @@ def from_base64url(text: str) -> bytes:
 ACCESS_TOKEN = "oat_"  # noqa: S105 - the prefix of one
 REFRESH_TOKEN = "ort_"  # noqa: S105 - the prefix of one
 AUTHORIZATION_CODE = "oac_"
+DEVICE_CODE = "odc_"
 CLIENT_SECRET = "ocs_"  # noqa: S105 - the prefix of one
 
 RANDOM_BYTES = 32

@@ -230,6 +230,7 @@ class Aging(Enum):
     # Before the grants: removing a grant removes its tokens too, and so few are left.
     TOKENS = ("tokens", "refresh_expires_at")
     CODES = ("authorization_codes", "expires_at", "code_hash")
+    DEVICE_CODES = ("device_codes", "expires_at", "code_hash")
     GRANTS = ("grants", "expires_at")
     CHALLENGES = ("challenges", "expires_at", "token_hash")
     USED_CHALLENGES = ("used_challenges", "expires_at", "challenge_hash")

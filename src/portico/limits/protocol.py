@@ -50,8 +50,10 @@ GUARDED_ACQUAINTANCE = CallerKind("guard-known")
 """Failed sign-ins to an account from one address that it knows."""
 GUARDED_ADDRESS = CallerKind("guard-address")
 """Failed sign-ins from an address, to any account."""
+GUARDED_CODE = CallerKind("guard-code")
+"""Wrong codes of devices, from an account, by its id, or from an address."""
 
-GUARDS = (GUARDED_ACCOUNT, GUARDED_ACQUAINTANCE, GUARDED_ADDRESS)
+GUARDS = (GUARDED_ACCOUNT, GUARDED_ACQUAINTANCE, GUARDED_ADDRESS, GUARDED_CODE)
 
 KINDS = {
     kind.spelling: kind

@@ -41,6 +41,10 @@ _ANSWERS: Mapping[str, tuple[str, Sequence[PorticoError]]] = {
             AuthorizationRefused(
                 "unsupported_grant_type", "grant_type must be authorization_code."
             ),
+            AuthorizationRefused("authorization_pending", "The user has not decided yet."),
+            AuthorizationRefused("slow_down", "Wait 5 seconds longer between requests."),
+            AuthorizationRefused("access_denied", "The user denied access."),
+            AuthorizationRefused("expired_token", "This device_code has expired. Begin again."),
         ),
     ),
     "OAuthClientUnknown": (

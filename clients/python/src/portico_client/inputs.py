@@ -153,7 +153,7 @@ class NewOAuthClient(TypedDict):
     scopes: NotRequired[Sequence[Scope]]
     public: NotRequired[bool]
     first_party: NotRequired[bool]
-    grants: NotRequired[Sequence[Literal["client_credentials", "token_exchange"]]]
+    grants: NotRequired[Sequence[Literal["client_credentials", "device_code", "token_exchange"]]]
     service: NotRequired[str | None]
     post_logout_redirect_uris: NotRequired[Sequence[str]]
 
@@ -165,7 +165,7 @@ class OAuthClientChanges(TypedDict, total=False):
     redirect_uris: Sequence[str]
     scopes: Sequence[Scope]
     first_party: bool
-    grants: Sequence[Literal["client_credentials", "token_exchange"]]
+    grants: Sequence[Literal["client_credentials", "device_code", "token_exchange"]]
     service: str | None
     post_logout_redirect_uris: Sequence[str]
 

@@ -190,7 +190,7 @@ class OAuthClient:
     public: bool
     owner_id: int | None
     first_party: bool
-    grants: tuple[Literal["client_credentials", "token_exchange"], ...]
+    grants: tuple[Literal["client_credentials", "device_code", "token_exchange"], ...]
     service: str | None
     post_logout_redirect_uris: tuple[str, ...]
     created_at: datetime

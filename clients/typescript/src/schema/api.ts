@@ -1211,7 +1211,7 @@ export interface components {
             redirect_uris?: string[];
             scopes?: ("read:users" | "write:users" | "read:products" | "write:products" | "verify" | "admin")[];
             first_party?: boolean;
-            grants?: ("client_credentials" | "token_exchange")[];
+            grants?: ("client_credentials" | "device_code" | "token_exchange")[];
             service?: string | null;
             post_logout_redirect_uris?: string[];
         };
@@ -1324,7 +1324,7 @@ export interface components {
             public?: boolean;
             /** @description Default: `False`. */
             first_party?: boolean;
-            grants?: ("client_credentials" | "token_exchange")[];
+            grants?: ("client_credentials" | "device_code" | "token_exchange")[];
             service?: string | null;
             post_logout_redirect_uris?: string[];
         };
@@ -1705,7 +1705,7 @@ export interface components {
              *       "client_credentials"
              *     ]
              */
-            grants: ("client_credentials" | "token_exchange")[];
+            grants: ("client_credentials" | "device_code" | "token_exchange")[];
             /**
              * @description The service whose tokens it may introspect, if any.
              * @example invoices
@@ -1755,7 +1755,7 @@ export interface components {
              *       "client_credentials"
              *     ]
              */
-            grants: ("client_credentials" | "token_exchange")[];
+            grants: ("client_credentials" | "device_code" | "token_exchange")[];
             /**
              * @description The service whose tokens it may introspect, if any.
              * @example invoices

@@ -168,6 +168,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/device_authorization": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin a device authorization
+         * @description For programs without a browser that are registered for it (RFC 8628). Show the user the address and the code, then ask `POST /token` with the `device_code`. Needs the client's id, and its secret if it has one.
+         */
+        post: operations["authorize_device"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/revoke": {
         parameters: {
             query?: never;
@@ -232,6 +252,33 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description The answer of POST /device_authorization (RFC 8628 §3.2). */
+        DeviceAuthorization: {
+            /**
+             * @description For the device, which keeps it secret.
+             * @example odc_…
+             */
+            device_code: string;
+            /**
+             * @description For the user.
+             * @example WDJB-MJHT
+             */
+            user_code: string;
+            /** @example https://localhost:8443/auth/device */
+            verification_uri: string;
+            /** @example https://localhost:8443/auth/device?user_code=WDJB-MJHT */
+            verification_uri_complete: string;
+            /**
+             * @description Seconds.
+             * @example 900
+             */
+            expires_in: number;
+            /**
+             * @description Seconds between two requests.
+             * @example 5
+             */
+            interval: number;
+        };
         /** @description The answer of POST /revoke: an empty object, because some clients accept only JSON. */
         EndedSession: Record<string, never>;
         /** @description What went wrong. */
@@ -375,6 +422,8 @@ export interface components {
             introspection_endpoint: string;
             /** @example https://localhost:8443/auth/… */
             end_session_endpoint: string;
+            /** @example https://localhost:8443/auth/… */
+            device_authorization_endpoint: string;
             /** @example https://localhost:8443/auth/… */
             registration_endpoint?: string;
             client_id_metadata_document_supported: boolean;
@@ -527,7 +576,7 @@ export interface components {
         };
         OAuthRefusedError: components["schemas"]["OAuthError"] & {
             /** @enum {string} */
-            error?: "invalid_grant" | "invalid_request" | "invalid_scope" | "unsupported_grant_type";
+            error?: "invalid_grant" | "invalid_request" | "invalid_scope" | "unsupported_grant_type" | "authorization_pending" | "slow_down" | "access_denied" | "expired_token";
         };
         OAuthClientUnknownError: components["schemas"]["OAuthError"] & {
             /** @enum {string} */
@@ -1228,6 +1277,7 @@ export interface operations {
                      *       "revocation_endpoint": "https://localhost:8443/auth/…",
                      *       "introspection_endpoint": "https://localhost:8443/auth/…",
                      *       "end_session_endpoint": "https://localhost:8443/auth/…",
+                     *       "device_authorization_endpoint": "https://localhost:8443/auth/…",
                      *       "registration_endpoint": "https://localhost:8443/auth/…",
                      *       "client_id_metadata_document_supported": true,
                      *       "scopes_supported": [
@@ -1319,6 +1369,7 @@ export interface operations {
                      *       "revocation_endpoint": "https://localhost:8443/auth/…",
                      *       "introspection_endpoint": "https://localhost:8443/auth/…",
                      *       "end_session_endpoint": "https://localhost:8443/auth/…",
+                     *       "device_authorization_endpoint": "https://localhost:8443/auth/…",
                      *       "registration_endpoint": "https://localhost:8443/auth/…",
                      *       "client_id_metadata_document_supported": true,
                      *       "scopes_supported": [
@@ -1497,7 +1548,7 @@ export interface operations {
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
                     /** @enum {string} */
-                    grant_type: "authorization_code" | "refresh_token" | "client_credentials" | "urn:ietf:params:oauth:grant-type:token-exchange";
+                    grant_type: "authorization_code" | "refresh_token" | "client_credentials" | "urn:ietf:params:oauth:grant-type:device_code" | "urn:ietf:params:oauth:grant-type:token-exchange";
                     /** @description With `authorization_code`. */
                     code?: string;
                     /** @description With `authorization_code`: where the code was sent to. */
@@ -1510,6 +1561,8 @@ export interface operations {
                     scope?: string;
                     /** @description What the token is for, as it was granted (RFC 8707). */
                     resource?: string;
+                    /** @description With device authorization (RFC 8628). */
+                    device_code?: string;
                     /** @description With token exchange (RFC 8693). */
                     subject_token?: string;
                     /** @description With token exchange: that of an access token. */
@@ -1537,7 +1590,7 @@ export interface operations {
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
                     /** @enum {string} */
-                    grant_type: "authorization_code" | "refresh_token" | "client_credentials" | "urn:ietf:params:oauth:grant-type:token-exchange";
+                    grant_type: "authorization_code" | "refresh_token" | "client_credentials" | "urn:ietf:params:oauth:grant-type:device_code" | "urn:ietf:params:oauth:grant-type:token-exchange";
                     /** @description With `authorization_code`. */
                     code?: string;
                     /** @description With `authorization_code`: where the code was sent to. */
@@ -1550,6 +1603,8 @@ export interface operations {
                     scope?: string;
                     /** @description What the token is for, as it was granted (RFC 8707). */
                     resource?: string;
+                    /** @description With device authorization (RFC 8628). */
+                    device_code?: string;
                     /** @description With token exchange (RFC 8693). */
                     subject_token?: string;
                     /** @description With token exchange: that of an access token. */
@@ -1592,6 +1647,89 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["IssuedTokens"];
+                };
+            };
+            400: components["responses"]["OAuthRefused"];
+            401: components["responses"]["OAuthClientUnknown"];
+            408: components["responses"]["OAuthRequestTimeout"];
+            413: components["responses"]["OAuthPayloadTooLarge"];
+            415: components["responses"]["OAuthUnsupportedMediaType"];
+            429: components["responses"]["OAuthRateLimited"];
+            500: components["responses"]["OAuthInternal"];
+            503: components["responses"]["OAuthUnavailable"];
+        };
+    };
+    authorize_device: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "client_id": "client_…",
+                 *       "scope": "read:products"
+                 *     }
+                 */
+                "application/x-www-form-urlencoded": {
+                    /** @description Required unless HTTP Basic names the client. */
+                    client_id?: string;
+                    /** @description Of a confidential client that does not use HTTP Basic. */
+                    client_secret?: string;
+                    /** @description What to ask the user for. */
+                    scope?: string;
+                    /** @description What the token is for (RFC 8707). */
+                    resource?: string;
+                };
+                /**
+                 * @example {
+                 *       "client_id": "client_…",
+                 *       "scope": "read:products"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Required unless HTTP Basic names the client. */
+                    client_id?: string;
+                    /** @description Of a confidential client that does not use HTTP Basic. */
+                    client_secret?: string;
+                    /** @description What to ask the user for. */
+                    scope?: string;
+                    /** @description What the token is for (RFC 8707). */
+                    resource?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    Pragma: components["headers"]["Pragma"];
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "device_code": "odc_…",
+                     *       "user_code": "WDJB-MJHT",
+                     *       "verification_uri": "https://localhost:8443/auth/device",
+                     *       "verification_uri_complete": "https://localhost:8443/auth/device?user_code=WDJB-MJHT",
+                     *       "expires_in": 900,
+                     *       "interval": 5
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeviceAuthorization"];
                 };
             };
             400: components["responses"]["OAuthRefused"];

@@ -15,7 +15,6 @@ from portico.core.audit import Author
 from portico.core.oauth import (
     CODE_SECONDS,
     PROMPTS,
-    REFRESH_SECONDS,
     RESPONSE_MODES,
     AuthorizationRefused,
     Client,
@@ -49,10 +48,9 @@ from portico.features.access.storage import AuthorizationCode, Clients, Consent,
 from portico.features.access.targets import check_same, target
 from portico.features.access.tokens import (
     Issued,
-    access_token_for,
+    begin,
     good_for_one_use,
-    id_token,
-    issue,
+    issue_first,
     proven,
     refresh_end,
     refreshable,
@@ -126,6 +124,28 @@ async def _stored(env: Environment, change: Change, client: Client) -> Client | 
     return now
 
 
+async def remember(
+    env: Environment,
+    change: Change,
+    wanted: ConsentRequest,
+    client: Client,
+    user: User,
+    scopes: frozenset[str],
+) -> None:
+    """Remembers that a user has allowed these scopes, if that may be remembered."""
+    if consent_lasts(client, wanted.redirect_uri):
+        consent = Consent(
+            user_id=user.id,
+            client_row_id=client.id,
+            redirect_uri=wanted.redirect_uri,
+            resource=wanted.resource or "",
+            scopes=scopes,
+            role=user.role,
+            given_at=change.now,
+        )
+        await env[Grants].remember_consent(change.tx, consent)
+
+
 async def grant_code(
     env: Environment, wanted: ConsentRequest, proof: Proof, by: Author, *, asked: bool = True
 ) -> str:
@@ -156,17 +176,8 @@ async def grant_code(
             expires_at=change.now + CODE_SECONDS * SECOND,
         )
         await env[Grants].add_code(change.tx, digest(code), granted)
-        if asked and consent_lasts(client, wanted.redirect_uri):
-            consent = Consent(
-                user_id=user.id,
-                client_row_id=client.id,
-                redirect_uri=wanted.redirect_uri,
-                resource=wanted.resource or "",
-                scopes=granted.scopes,
-                role=user.role,
-                given_at=change.now,
-            )
-            await env[Grants].remember_consent(change.tx, consent)
+        if asked:
+            await remember(env, change, wanted, client, user, granted.scopes)
         change.note(ClientAuthorized(client, granted.scopes))
 
     try:
@@ -221,8 +232,7 @@ async def _spend(
     code_hash: bytes,
     exchange: Exchange,
 ) -> Issued:
-    now = change.now
-    if now >= code.expires_at:
+    if change.now >= code.expires_at:
         raise AuthorizationRefused("invalid_grant", _INVALID)
     if exchange.redirect_uri != code.redirect_uri:
         raise AuthorizationRefused("invalid_grant", "The code was issued for another redirect_uri.")
@@ -230,24 +240,14 @@ async def _spend(
         raise AuthorizationRefused("invalid_grant", "The code_verifier does not match this code.")
     check_same(env, exchange.resource, code.resource)
     change.noted_elsewhere()  # when the user gave the consent
-    grant = await env[Grants].insert(
-        change.tx,
-        user_id=code.user_id,
-        client_row_id=client.id,
+    grant = await begin(
+        *(env, change, client, user),
         scopes=code.scopes,
-        address=change.by.address,
-        user_agent="",
         proof=code.proof,
-        now=now,
-        expires_at=now + REFRESH_SECONDS * SECOND,
         resource=code.resource,
     )
     await env[Grants].spend_code(change.tx, code_hash, grant.id)
-    access_token = access_token_for(env, client, grant, code.scopes, now)
-    pair = await issue(env, change, grant, access_token, code.scopes)
-    if "openid" not in code.scopes:
-        return Issued(pair, None)
-    return Issued(pair, id_token(env, client, grant, user, pair, now, code.nonce))
+    return await issue_first(env, change, client, grant, user, code.nonce)
 
 
 async def revoke_token(env: Environment, client: Client, token: str, by: Author) -> None:

@@ -262,11 +262,12 @@ def check_kind(env: Environment, wanted: Registration, *, public: bool) -> None:
     """Raises `Invalid` where a client of this kind may not have what is wanted."""
     faults: list[Fault] = []
     web = all(uri.startswith("https://") for uri in wanted.redirect_uris)
-    if public and wanted.first_party and not web:
+    may_pose = public and (not web or "device_code" in wanted.grants)
+    if wanted.first_party and may_pose:
         faults.append(
             Fault("first_party", "must be confidential, or have redirect URIs with https alone")
         )
-    if public and (wanted.service or wanted.grants):
+    if public and (wanted.service or {*wanted.grants} - {"device_code"}):
         faults.append(Fault("public", "must be confidential for this"))
     if unknown := sorted(set(wanted.grants) - EXTRA_GRANTS.keys()):
         faults.append(

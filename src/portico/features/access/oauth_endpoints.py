@@ -5,16 +5,23 @@ from msgspec import UNSET, UnsetType
 from portico.core.oauth import (
     ACCESS_TOKEN_KIND,
     CLIENT_CREDENTIALS,
+    DEVICE_CODE,
+    DEVICE_CODE_SECONDS,
     EXTRA_GRANTS,
     GRANT_TYPES,
+    POLL_SECONDS,
     AuthorizationRefused,
+    Client,
     spelled,
+    spelled_user_code,
 )
-from portico.features.access import authorization
+from portico.features.access import authorization, device_authorization
 from portico.features.access.authorization import Exchange, exchange_code
 from portico.features.access.oauth_responder import missing_parameter
 from portico.features.access.programs import WantedExchange, exchange_token, own_token
 from portico.features.access.schemas import (
+    DeviceAuthorization,
+    DeviceForm,
     EndedSession,
     IssuedTokens,
     OneTokenForm,
@@ -38,15 +45,45 @@ async def token(request: BodyRequest[TokenForm]) -> Reply:
         raise AuthorizationRefused(
             "unsupported_grant_type", f"grant_type must be {' or '.join(GRANT_TYPES)}."
         )
-    if extra not in request.client.grants:
-        raise AuthorizationRefused(
-            "unauthorized_client", f"This client is not registered for --grant {extra}."
+    _permitted(request.client, extra)
+    if request.body.grant_type == DEVICE_CODE:
+        form, code = request.body, _required("device_code", request.body.device_code)
+        resource = form.resource or None
+        return _tokens(
+            await device_authorization.redeem(
+                request.environment, request.client, code, resource, request.by
+            )
         )
     if request.body.grant_type == CLIENT_CREDENTIALS:
         form, client = request.body, request.client
         scope, resource = form.scope or None, form.resource or None
         return _tokens(await own_token(request.environment, client, scope, resource, request.by))
     return await _exchange_token(request)
+
+
+def _permitted(client: Client, grant: str) -> None:
+    if grant not in client.grants:
+        raise AuthorizationRefused(
+            "unauthorized_client", f"This client is not registered for --grant {grant}."
+        )
+
+
+async def authorize_device(request: BodyRequest[DeviceForm]) -> Reply:
+    """POST /device_authorization (RFC 8628 §3.1)."""
+    env, form = request.environment, request.body
+    _permitted(request.client, "device_code")
+    scope, resource = form.scope or None, form.resource or None
+    offered = await device_authorization.offer(env, request.client, scope, resource, request.by)
+    page, user_code = f"{env.addresses.auth}/device", spelled_user_code(offered.user_code)
+    answer = DeviceAuthorization(
+        device_code=offered.device_code,
+        user_code=user_code,
+        verification_uri=page,
+        verification_uri_complete=f"{page}?user_code={user_code}",
+        expires_in=DEVICE_CODE_SECONDS,
+        interval=POLL_SECONDS,
+    )
+    return json_reply(200, answer)
 
 
 async def _exchange_token(request: BodyRequest[TokenForm]) -> Reply:
@@ -136,6 +173,17 @@ ROUTES = (
         form=TokenForm,
         answer=IssuedTokens,
         sharing=Sharing.CLIENTS,
+    ),
+    FormRoute(
+        method="POST",
+        path="/device_authorization",
+        handler=authorize_device,
+        access=Access.CLIENT,
+        summary="Begin a device authorization",
+        description="For programs without a browser that are registered for it (RFC 8628). Show the"
+        " user the address and the code, then ask `POST /token` with the `device_code`.",
+        form=DeviceForm,
+        answer=DeviceAuthorization,
     ),
     FormRoute(
         method="POST",

@@ -436,3 +436,9 @@ class ClientAuthorized(_OfClient, frozen=True):
     def details(self) -> Details:
         """The granted scopes."""
         return {"scopes": spelled(self.scopes)}
+
+
+class ClientDenied(_OfClient, frozen=True):
+    """A user denied what an OAuth client on a device asked for."""
+
+    action = "client.denied"

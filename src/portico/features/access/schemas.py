@@ -383,6 +383,10 @@ class TokenForm(ClientForm, kw_only=True):
         | UnsetType
     ) = UNSET
 
+    device_code: Annotated[str, _parameter("With device authorization (RFC 8628).")] | UnsetType = (
+        UNSET
+    )
+
     subject_token: Annotated[str, _parameter("With token exchange (RFC 8693).")] | UnsetType = UNSET
     subject_token_type: (
         Annotated[str, _parameter("With token exchange: that of an access token.")] | UnsetType
@@ -396,6 +400,15 @@ class TokenForm(ClientForm, kw_only=True):
     actor_token: Annotated[str, _parameter("Is not supported.")] | UnsetType = UNSET
 
 
+class DeviceForm(ClientForm, kw_only=True):
+    """The parameters of POST /device_authorization (RFC 8628 §3.1)."""
+
+    EXAMPLE: ClassVar = {"client_id": "client_…", "scope": "read:products"}
+
+    scope: Annotated[str, _parameter("What to ask the user for.")] | UnsetType = UNSET
+    resource: Annotated[str, _parameter("What the token is for (RFC 8707).")] | UnsetType = UNSET
+
+
 class OneTokenForm(ClientForm, kw_only=True):
     """The parameters of POST /revoke (RFC 7009) and POST /introspect (RFC 7662)."""
 
@@ -406,6 +419,21 @@ class OneTokenForm(ClientForm, kw_only=True):
     }
 
     token: Annotated[str, _parameter("An access or a refresh token.")]
+
+
+class DeviceAuthorization(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of POST /device_authorization (RFC 8628 §3.2)."""
+
+    device_code: Annotated[
+        str, Meta(description="For the device, which keeps it secret.", examples=["odc_…"])
+    ]
+    user_code: Annotated[str, Meta(description="For the user.", examples=["WDJB-MJHT"])]
+    verification_uri: Annotated[str, Meta(examples=["https://localhost:8443/auth/device"])]
+    verification_uri_complete: Annotated[
+        str, Meta(examples=["https://localhost:8443/auth/device?user_code=WDJB-MJHT"])
+    ]
+    expires_in: Annotated[int, Meta(description="Seconds.", examples=[900])]
+    interval: Annotated[int, Meta(description="Seconds between two requests.", examples=[5])]
 
 
 class IssuedTokens(msgspec.Struct, frozen=True, omit_defaults=True):

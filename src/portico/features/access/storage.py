@@ -1,11 +1,13 @@
 """API keys: digests, owners and lifetimes. A key itself is never stored."""
 
 from collections.abc import AsyncIterator
+from typing import Literal
 
 import msgspec
 
-from portico.core.oauth import Client, spelled
+from portico.core.oauth import POLL_SECONDS, Client, spelled
 from portico.core.sessions import Methods, Proof
+from portico.core.times import SECOND
 from portico.core.users import Owner
 from portico.data.database import (
     LOCKED,
@@ -604,6 +606,7 @@ class Grants:
         """Revokes all of a user's grants and deletes their codes; returns how many grants it
         revoked."""
         await tx.run(_FORGET_CODES_OF_USER, {"user_id": user_id})
+        await tx.run(_FORGET_DEVICES_OF_USER, {"user_id": user_id})
         await self.forget_consent(tx, user_id)
         values, revoked = {"user_id": user_id, "now": now}, 0
         async for ids in in_batches(tx, self._db.engine, _REVOKE_OF_USER, values):
@@ -654,6 +657,87 @@ class Grants:
     async def spend_code(self, tx: Transaction, code_hash: bytes, grant_id: int) -> None:
         """Exchanges a code for a grant, unless it was exchanged before."""
         await tx.run(_SPEND_CODE, {"hash": code_hash, "grant_id": grant_id})
+
+
+class DeviceCode(msgspec.Struct, frozen=True):
+    """What a program on a device asks for (RFC 8628), and how a user has decided, if one has:
+    `scopes` are those that they have allowed then. `wait_ms` is how long the program waits between
+    two requests."""
+
+    user_code: str
+    client_row_id: int
+    scopes: frozenset[str]
+    resource: str | None
+    expires_at: int
+    wait_ms: int
+    polled_at: int = 0
+    decision: Literal["allow", "deny"] | None = None
+    user_id: int | None = None
+    signed_in_at: int = 0
+    amr: Methods = ()
+
+    @property
+    def proof(self) -> Proof:
+        """How and when the user signed in."""
+        return Proof(self.amr, self.signed_in_at)
+
+
+DEVICE_CODES = Table(
+    "device_codes", DeviceCode, forms={"scopes": SCOPES, "amr": WORDS}, secrets=("code_hash",)
+)
+
+_DEVICE_CODE = f"SELECT {DEVICE_CODES.columns} FROM device_codes WHERE code_hash = :hash"
+_UNDECIDED = "user_code = :user_code AND decision IS NULL AND expires_at > :now"
+_TO_DECIDE = f"SELECT {DEVICE_CODES.columns} FROM device_codes WHERE {_UNDECIDED}"
+# Single use: of concurrent decisions on one code exactly one finds `decision` empty.
+_DECIDE = f"""
+UPDATE device_codes SET decision = :decision, user_id = :user_id, scopes = :scopes,
+    signed_in_at = :signed_in_at, amr = :amr
+WHERE {_UNDECIDED} RETURNING user_code"""
+_POLL = """
+UPDATE device_codes SET polled_at = :now
+WHERE code_hash = :hash AND polled_at + wait_ms <= :now RETURNING user_code"""
+_SLOW_DOWN = """
+UPDATE device_codes SET polled_at = :now, wait_ms = wait_ms + :more WHERE code_hash = :hash"""
+_TAKE = "DELETE FROM device_codes WHERE code_hash = :hash AND decision = 'allow' RETURNING scopes"
+_FORGET_DEVICES_OF_USER = "DELETE FROM device_codes WHERE user_id = :user_id"
+
+
+class DeviceCodes:
+    """The codes of devices, in one environment."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def add(self, tx: Transaction, code_hash: bytes, code: DeviceCode) -> None:
+        """Stores a new code and its digest. Raises `UniqueViolation` if there is such a
+        `user_code`."""
+        await DEVICE_CODES.add(tx, code, code_hash=code_hash)
+
+    async def by_hash(self, code_hash: bytes) -> DeviceCode | None:
+        """The code with this digest, if any, whatever its state."""
+        return await DEVICE_CODES.one(self._db, _DEVICE_CODE, {"hash": code_hash})
+
+    async def to_decide(self, user_code: str, now: int) -> DeviceCode | None:
+        """The code that waits for somebody's decision, if there is one."""
+        return await DEVICE_CODES.one(self._db, _TO_DECIDE, {"user_code": user_code, "now": now})
+
+    async def decide(self, tx: Transaction, decided: DeviceCode, now: int) -> bool:
+        """Stores a decision; False if the code no longer waits for one."""
+        values = {**DEVICE_CODES.values(decided), "now": now}
+        return await tx.one(_DECIDE, values) is not None
+
+    async def poll(self, tx: Transaction, code_hash: bytes, now: int) -> bool:
+        """Notes that a program asks for the decision; False if it has not waited long enough, and
+        must wait longer from now on."""
+        if await tx.one(_POLL, {"hash": code_hash, "now": now}) is not None:
+            return True
+        await tx.run(_SLOW_DOWN, {"hash": code_hash, "now": now, "more": POLL_SECONDS * SECOND})
+        return False
+
+    async def take(self, tx: Transaction, code_hash: bytes) -> bool:
+        """Removes a code that somebody has allowed; False if it was taken before."""
+        return await tx.one(_TAKE, {"hash": code_hash}) is not None
 
 
 class SigningKey(msgspec.Struct, frozen=True):

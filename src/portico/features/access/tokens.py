@@ -162,6 +162,48 @@ async def refresh(
     return Issued(pair, id_token(env, client, owned.grant, user, pair, now))
 
 
+async def begin(
+    env: Environment,
+    change: Change,
+    client: Client,
+    user: User,
+    *,
+    scopes: frozenset[str],
+    proof: Proof,
+    resource: str | None,
+) -> Grant:
+    """Stores a user's new grant to a client."""
+    return await env[Grants].insert(
+        change.tx,
+        user_id=user.id,
+        client_row_id=client.id,
+        scopes=scopes,
+        address=change.by.address,
+        user_agent="",
+        proof=proof,
+        now=change.now,
+        expires_at=change.now + REFRESH_SECONDS * SECOND,
+        resource=resource,
+    )
+
+
+async def issue_first(
+    env: Environment,
+    change: Change,
+    client: Client,
+    grant: Grant,
+    user: User,
+    nonce: str | None = None,
+) -> Issued:
+    """Issues the first tokens of a grant. Call `Signer.ready` first."""
+    now, scopes = change.now, grant.scopes
+    access_token = access_token_for(env, client, grant, scopes, now)
+    pair = await issue(env, change, grant, access_token, scopes)
+    if "openid" not in scopes:
+        return Issued(pair, None)
+    return Issued(pair, id_token(env, client, grant, user, pair, now, nonce))
+
+
 def id_token(
     env: Environment,
     client: Client,

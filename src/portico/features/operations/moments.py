@@ -33,7 +33,12 @@ _PAST = (
 
 _BRIEF = (
     *(("authorization_codes", "expires_at"), ("challenges", "expires_at")),
-    *(("email_tokens", "expires_at"), ("leases", "until"), ("flushes", "at")),
+    *(
+        ("device_codes", "expires_at"),
+        ("email_tokens", "expires_at"),
+        ("leases", "until"),
+        ("flushes", "at"),
+    ),
     *(("pending_sign_ins", "expires_at"), ("provider_visits", "expires_at")),
     *(("shown_once", "expires_at"), ("used_challenges", "expires_at")),
 )

@@ -44,6 +44,7 @@ def bounds(now: int) -> dict[Aging, int]:
         Aging.TOKENS: now - ACCESS_SECONDS * SECOND,
         # If a code is used again, it must still be known which grant it was exchanged for.
         Aging.CODES: now - DAY,
+        Aging.DEVICE_CODES: now - DAY,
         Aging.GRANTS: now,
         Aging.CHALLENGES: now,
         Aging.USED_CHALLENGES: now,

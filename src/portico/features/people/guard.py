@@ -25,6 +25,7 @@ from portico.limits.protocol import (
     GUARDED_ACCOUNT,
     GUARDED_ACQUAINTANCE,
     GUARDED_ADDRESS,
+    GUARDED_CODE,
     MAIL,
     Caller,
     Guards,
@@ -112,7 +113,31 @@ async def guarded(
     successive ones. Raises `RateLimited` if the attempt must wait, or if it failed and would have
     had to wait from an address that the account does not know.
     """
-    guards, since, wait = await _enter(env, claim)
+    account, address = name_of(env, claim.email), claim.address
+    is_known = await env[Sessions].knows_address(claim.user_id, address)
+    own: Guards = (
+        [((GUARDED_ACQUAINTANCE, f"{account}:{address}"), ACQUAINTANCE)]
+        if is_known
+        else [((GUARDED_ACCOUNT, account), ACCOUNT)]
+    )
+    # The address comes first, so that the wait that is reported does not depend on the account.
+    guards: Guards = [((GUARDED_ADDRESS, address), ADDRESS), *own]
+    return await _checked(env, await _enter(env, guards, own if is_known else ()), check, note)
+
+
+async def guarded_code(
+    env: Environment, user_id: int, address: str, check: Callable[[], Awaitable[T]]
+) -> T:
+    """As `guarded`, for the code of a device that a signed-in user types: wrong ones are counted
+    for the account and for the address."""
+    guards: Guards = [((GUARDED_CODE, name), ACCOUNT) for name in (f"{user_id}", address)]
+    return await _checked(env, await _enter(env, guards), check)
+
+
+async def _checked(
+    env: Environment, place: "_Place", check: Callable[[], Awaitable[T]], note: Note | None = None
+) -> T:
+    guards, since, wait = place
     has_failed = False
     try:
         found = await check()
@@ -136,33 +161,24 @@ async def forgive(env: Environment, email: str, address: str) -> None:
     )
 
 
-async def _enter(env: Environment, claim: Claim) -> _Place:
-    """Takes a place in the guards of a claim. While places are held by attempts that may still turn
-    out correct, waits for one."""
-    account, address = name_of(env, claim.email), claim.address
-    is_known = await env[Sessions].knows_address(claim.user_id, address)
-    own: Guards = (
-        [((GUARDED_ACQUAINTANCE, f"{account}:{address}"), ACQUAINTANCE)]
-        if is_known
-        else [((GUARDED_ACCOUNT, account), ACCOUNT)]
-    )
-    # The address comes first, so that the wait that is reported does not depend on the account.
-    guards: Guards = [((GUARDED_ADDRESS, address), ADDRESS), *own]
+async def _enter(env: Environment, guards: Guards, known: Guards = ()) -> _Place:
+    """Takes a place in these guards, or in those that `known` an address well enough to go without
+    the others. While places are held by attempts that may still turn out correct, waits for one."""
     for _ in range(POLLS):
         now = env.clock()
         entry = await env.limiter.enter(guards, now)
         if entry.admitted:
             return _Place(guards, now, 0)
         wait = entry.wait
-        if wait and is_known:  # perhaps only the address must wait
-            entry = await env.limiter.enter(own, now)
+        if wait and known:  # perhaps only the address must wait
+            entry = await env.limiter.enter(known, now)
             if entry.admitted:
-                return _Place(own, now, wait)
+                return _Place(known, now, wait)
         if entry.wait:
             raise too_many(wait)
         # Polled, because the places may be held by other processes.
         await asyncio.sleep(SECONDS_BETWEEN_POLLS)
-    raise Unavailable("Too many passwords of this account are being checked.", retry_after=2)
+    raise Unavailable("Too many attempts of this account are being checked.", retry_after=2)
 
 
 def too_many(wait: int) -> RateLimited:

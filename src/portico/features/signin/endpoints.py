@@ -122,6 +122,7 @@ def metadata(env: Environment) -> ServerMetadata:
         revocation_endpoint=f"{auth}/revoke",
         introspection_endpoint=f"{auth}/introspect",
         end_session_endpoint=f"{auth}/end_session",
+        device_authorization_endpoint=f"{auth}/device_authorization",
         registration_endpoint=f"{auth}/register" if settings.client_registration else UNSET,
         client_id_metadata_document_supported=settings.client_id_documents,
         scopes_supported=[*OPENID_SCOPES, OFFLINE_ACCESS, *SCOPES],

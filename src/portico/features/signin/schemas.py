@@ -117,6 +117,7 @@ class ServerMetadata(msgspec.Struct, frozen=True, kw_only=True):
     revocation_endpoint: _Here
     introspection_endpoint: _Here
     end_session_endpoint: _Here
+    device_authorization_endpoint: _Here
     registration_endpoint: _Here | UnsetType = UNSET
     client_id_metadata_document_supported: bool
     scopes_supported: list[Annotated[str, Meta(examples=["openid"])]]

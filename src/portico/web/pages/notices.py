@@ -12,6 +12,8 @@ NOTICES = {
     "client-deleted": "The client was deleted, and its access to accounts has ended.",
     "client-registered": "The client is registered. It uses its client ID and PKCE, not a secret.",
     "email-asked": "We have sent a link to your new address. It works for 24 hours.",
+    "device-allowed": "The device has access. You can close this window and go on there.",
+    "device-denied": "The device was denied access. You can close this window.",
     "device-ended": "That device is signed out.",
     "factor-added": "The passkey was added.",
     "factor-removed": "The second factor was removed.",

@@ -297,6 +297,26 @@ CREATE INDEX authorization_codes_by_user ON authorization_codes (user_id);
 CREATE INDEX authorization_codes_by_grant ON authorization_codes (grant_id);
 CREATE INDEX authorization_codes_by_expiry ON authorization_codes (expires_at);
 
+-- What a program may do for a user once they have said so on a page, where they type `user_code`
+-- (RFC 8628). The row goes when the program gets its tokens.
+CREATE TABLE device_codes (
+    code_hash BYTEA PRIMARY KEY,
+    user_code TEXT COLLATE "C" NOT NULL UNIQUE,
+    client_row_id BIGINT NOT NULL REFERENCES oauth_clients (id) ON DELETE CASCADE,
+    scopes TEXT NOT NULL,
+    resource TEXT,
+    expires_at BIGINT NOT NULL,
+    wait_ms BIGINT NOT NULL,
+    polled_at BIGINT NOT NULL DEFAULT 0,
+    decision TEXT CHECK (decision IN ('allow', 'deny')),
+    user_id BIGINT REFERENCES users (id) ON DELETE CASCADE,
+    signed_in_at BIGINT NOT NULL DEFAULT 0,
+    amr TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX device_codes_by_client ON device_codes (client_row_id);
+CREATE INDEX device_codes_by_user ON device_codes (user_id);
+CREATE INDEX device_codes_by_expiry ON device_codes (expires_at);
+
 -- One row for each pair that was issued. `used_at` is when the refresh token was rotated.
 CREATE TABLE tokens (
     id BIGINT PRIMARY KEY GENERATED ALWAYS AS IDENTITY,

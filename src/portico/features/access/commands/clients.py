@@ -107,7 +107,7 @@ def _add_registration_options(create: ArgumentParser) -> None:
     )
     create.add_argument(
         "--grant",
-        choices=("client_credentials", "token_exchange"),
+        choices=("client_credentials", "device_code", "token_exchange"),
         action="append",
         default=[],
         help="a further grant that it may use; can be repeated",

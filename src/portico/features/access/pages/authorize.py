@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from urllib.parse import urlencode, urlsplit
 
 from portico.core.errors import AuthenticationRequired
-from portico.core.oauth import OPENID_SCOPES, AuthorizationRefused, Client, implied, narrowed
-from portico.core.scopes import SCOPES, of_role
-from portico.core.text import counted
+from portico.core.oauth import AuthorizationRefused
 from portico.features.access.authorization import (
     Answer,
     AuthorizationRequest,
@@ -24,7 +22,8 @@ from portico.features.access.authorization import (
     wants_fresh_sign_in,
 )
 from portico.features.access.documents import is_document
-from portico.features.access.pages import end_session
+from portico.features.access.pages import device, end_session
+from portico.features.access.pages.consent import consent_page, grantable, ticked_of
 from portico.features.access.pages.oauth_requests import refusal_page, sent_parameters
 from portico.features.signin.pages import sign_in
 from portico.features.signin.pages.providers import provider_pages
@@ -32,59 +31,10 @@ from portico.features.signin.sessions import read_session
 from portico.web import throttle
 from portico.web.messages import Reply, Request
 from portico.web.pages import sent_once
-from portico.web.pages.filters import in_order, named
 from portico.web.pages.forms import read_form
 from portico.web.pages.responder import PageResponder
 from portico.web.pages.site import Accounts, PageRoute, Site, Visit, routes, see_other
 from portico.web.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Mount, PathMatch
-
-SHOWN = "scopes"
-"""The form field with the scopes that the page showed, space-separated."""
-
-MAY = "may-"
-"""The beginning of the names of the boxes, one for each scope of the API, that the user may
-untick."""
-
-
-def consent_page(
-    visit: Visit,
-    client: Client,
-    redirect_uri: str,
-    scopes: frozenset[str],
-    *,
-    nothing: bool,
-    meanwhile: bool,
-) -> Reply:
-    """Ask the signed-in user whether a client may have these scopes. With `nothing`, the page says
-    that their role allows none of them; with `meanwhile`, it asks again (409), since the client
-    would get more than the user allowed.
-
-    The form is sent to the same address, with `csrf`, `SHOWN`, `decision` (`allow` or `deny`), and
-    a box for each scope of the API.
-    A user who wants to use another account signs out and returns here.
-    """
-    host = urlsplit(client.client_id).netloc if client.origin == "document" else ""
-    name = host or named(client.name, client.id)  # nobody here has checked what it calls itself
-    return visit.page(
-        "consent.html",
-        f"{name} gets no access" if nothing else f"Allow {name}?",
-        status=409 if meanwhile else 200,
-        nothing=nothing,
-        meanwhile=meanwhile,
-        shown=SHOWN,
-        may=MAY,
-        openid=OPENID_SCOPES,
-        # The client may redirect on to another host, which is not known here.
-        leads_anywhere=True,
-        client=client,
-        host=host,
-        destination=urlsplit(redirect_uri).netloc or f"{urlsplit(redirect_uri).scheme}:",
-        scopes=in_order(scopes),
-        reads_user=not scopes.isdisjoint(SCOPES),  # any of the API's opens GET /users/me
-        lasts=counted(visit.env.settings.refresh_family_days, "day"),
-        address=f"{visit.request.path}?{visit.request.query_string}",
-    )
-
 
 AUTHORIZE = "/authorize"
 _NOBODY = "No user is signed in."
@@ -106,7 +56,7 @@ async def ask(visit: Visit) -> Reply:
             if asked.silent:
                 raise _refusal(visit, asked, "login_required", "The user must sign in again.")
             return await _sign_in_again(visit, asked, parameters)
-        wanted = asked.wanted._replace(scopes=_grantable(visit, asked.wanted))
+        wanted = asked.wanted._replace(scopes=grantable(visit, asked.wanted))
         grants = wanted.scopes or not asked.wanted.scopes
         wants_page = "consent" in asked.prompt or not grants
         if not wants_page and await allowed_before(visit.env, wanted, visit.user):
@@ -155,7 +105,7 @@ def _back(visit: Visit, answer: Answer) -> Reply:
 
 
 def _question(visit: Visit, wanted: ConsentRequest, *, meanwhile: bool = False) -> Reply:
-    scopes = _grantable(visit, wanted)
+    scopes = grantable(visit, wanted)
     return consent_page(
         visit,
         wanted.client,
@@ -164,10 +114,6 @@ def _question(visit: Visit, wanted: ConsentRequest, *, meanwhile: bool = False) 
         nothing=bool(wanted.scopes) and not scopes,
         meanwhile=meanwhile,
     )
-
-
-def _grantable(visit: Visit, wanted: ConsentRequest) -> frozenset[str]:
-    return narrowed(wanted.scopes, of_role(visit.user.role))
 
 
 async def decide(visit: Visit) -> Reply:
@@ -186,14 +132,12 @@ async def decide(visit: Visit) -> Reply:
         session = await read_session(visit.env, visit.session_id)
         if not await signed_in_for(visit.env, asked, parameters, session):
             return await _sign_in_again(visit, asked, parameters)
-        scopes = _grantable(visit, asked.wanted)
+        scopes = grantable(visit, asked.wanted)
         if asked.wanted.scopes and not scopes:
             raise _refusal(visit, asked, "access_denied", "The user's role allows none of this.")
-        shown = implied(frozenset(visit.form.text(SHOWN).split()))
-        if visit.form.has(SHOWN) and not scopes <= shown:  # every browser sends it
+        ticked = ticked_of(visit.form, scopes)
+        if ticked is None:
             return _question(visit, asked.wanted, meanwhile=True)
-        ticked = implied(frozenset(one for one in SCOPES if visit.form.has(f"{MAY}{one}")))
-        ticked = scopes & ticked.union(OPENID_SCOPES)
         if scopes and not ticked:
             raise _refusal(visit, asked, "access_denied", "The user allowed none of this.")
         wanted = asked.wanted._replace(scopes=ticked)
@@ -273,6 +217,7 @@ def authorize_mount(accounts: Accounts, home: str, desk: str) -> Mount:
         sign_up=f"{desk}/sign-up" if desk and env.sign_up_role else "",
         dashboards=(),
     )
-    pages = (*PAGES, *end_session.PAGES, *sign_in.PAGES, *sent_once.PAGES, *provider_pages(env))
+    ours = (*PAGES, *device.PAGES, *end_session.PAGES)
+    pages = (*ours, *sign_in.PAGES, *sent_once.PAGES, *provider_pages(env))
     responder = AuthorizationResponder(site)
     return Mount(at.netloc, at.path, env, routes(site, pages), "auth", responder)
