@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from multiplexed import Multiplexed
+from multiplexed import DATA, END_STREAM, Multiplexed, frame
 from operating import Answer, Installation, Service, read_answer, until
 
 DECLARED = """
@@ -37,7 +37,8 @@ REPLIES = {
 
 
 class Upstream:
-    """A service that keeps the heads of requests, and answers as `REPLIES` says."""
+    """A service that keeps the heads of requests, with chunked bodies, and answers as `REPLIES`
+    says."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -66,6 +67,8 @@ class Upstream:
                     if not part:
                         return
                     head += part
+                while b"\r\ntransfer-encoding:" in head and not head.endswith(b"0\r\n\r\n"):
+                    head += connection.recv(65_536)
                 self.heads.append(head.decode())
                 path = head.split()[1].decode()
                 reply = REPLIES.get(path, OK)
@@ -102,10 +105,10 @@ def server(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iter
         yield running
 
 
-def ask(server: Service, target: str, *lines: str, method: str = "GET") -> Answer:
-    """What is answered to a request with exactly this target and these header lines."""
+def ask(server: Service, target: str, *lines: str, method: str = "GET", body: str = "") -> Answer:
+    """What is answered to a request with exactly this target, these header lines and this body."""
     head = [f"{method} {target} HTTP/1.1", "host: localhost"]
-    head += [f"authorization: Bearer {server.installation.key}", *lines, "", ""]
+    head += [f"authorization: Bearer {server.installation.key}", *lines, "", body]
     with server.connect() as connection:
         connection.sendall("\r\n".join(head).encode())
         return read_answer(connection)
@@ -179,6 +182,40 @@ def test_no_spelling_of_a_header_speaks_for_somebody_else(
     for head in upstream.heads:
         assert head.lower().count("\r\nx-portico-user:") == 1
         assert head.lower().count("\r\nhost:") == 1
+
+
+CHUNKED = "5\r\nhello\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("transfer-encoding: chunked",),
+        ("transfer-encoding: chunked", "content-length: 3"),
+        ("content-length: 3", "transfer-encoding: chunked"),
+        ("transfer-encoding: chunked", "content_length: 3", "transfer_encoding: identity"),
+        ("transfer-encoding: chunked", "content-length: 3", "connection: transfer-encoding"),
+    ],
+)
+def test_a_body_has_one_length_for_the_service(
+    server: Service, upstream: Upstream, lines: tuple[str, ...]
+) -> None:
+    upstream.heads.clear()
+    assert ask(server, "/v1/invoices/1", *lines, method="POST", body=CHUNKED).status == 200
+    (head,) = upstream.heads
+    assert head.lower().replace("_", "-").count("-length") == 0
+    assert head.lower().replace("_", "-").count("transfer-encoding") == 1
+    assert head.endswith(f"\r\n\r\n{CHUNKED}")
+
+
+def test_a_body_without_a_length_arrives_over_http_2(server: Service, upstream: Upstream) -> None:
+    upstream.heads.clear()
+    with Multiplexed(server) as connection:
+        number = connection.begin("/v1/invoices/1", method="POST", whole=False)
+        connection.tell(frame(DATA, END_STREAM, number, b"hello"))
+        assert connection.answers([number])[0].status == 200
+        assert connection.ask("/v1/invoices/2").status == 200
+    assert [head.partition("\r\n\r\n")[2] for head in upstream.heads] == [CHUNKED, ""]
 
 
 @pytest.mark.parametrize("upgrade", ["websocket", "h2c"])

@@ -6,6 +6,7 @@ two servers could read differently is refused, so that what was decided is what 
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -47,12 +48,13 @@ def checked_path(path: str) -> str:
     return path
 
 
-def checked_target(target: str) -> str:
-    """The path of a target such as `/a?b`. Raises `Unreadable` as `checked_path`."""
+def path_of(target: str) -> str:
+    """The path of a target such as `/a?b`, which `Service.rule` checks. Raises `Unreadable` for a
+    faulty query."""
     path, _, query = target.partition("?")
-    if _QUERY.fullmatch(query) is None:
+    if query and _QUERY.fullmatch(query) is None:
         raise Unreadable("The query must have only the characters of RFC 3986.")
-    return checked_path(path)
+    return path
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,14 +74,22 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the rule is about this method and these segments of a path, decoded."""
         if self.methods and method not in self.methods:
             return False
-        wanted = self.path[1:].split("/")
+        wanted = _pattern(self.path)
         if wanted[-1] == "**":
-            wanted.pop()
+            if len(wanted) == 1:
+                return True
+            wanted = wanted[:-1]
             segments = segments[: len(wanted)] if segments[0] or len(segments) > 1 else ()
         return len(wanted) == len(segments) and all(
             (one == "*" and bool(other)) or one == other
             for one, other in zip(wanted, segments, strict=True)
         )
+
+
+@cache
+def _pattern(path: str) -> Sequence[str]:
+    """The segments of a rule's path."""
+    return path[1:].split("/")
 
 
 class ServiceScope(msgspec.Struct, frozen=True):

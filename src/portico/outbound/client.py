@@ -16,6 +16,7 @@ from threading import Thread
 from typing import Any
 
 from aiohttp import (
+    EMPTY_PAYLOAD,
     AddrInfoType,
     ClientConnectionError,
     ClientConnectorCertificateError,
@@ -24,21 +25,25 @@ from aiohttp import (
     ClientError,
     ClientOSError,
     ClientPayloadError,
+    ClientRequest,
     ClientResponse,
     ClientResponseError,
     ClientSession,
     ClientTimeout,
     DummyCookieJar,
     ServerDisconnectedError,
+    StreamReader,
     TCPConnector,
 )
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
 from aiohttp.http import HttpProcessingError
 from yarl import URL
 
+from portico.core.errors import PorticoError
 from portico.core.networks import Destinations
-from portico.outbound.exchange import Document, HttpReply, LookUp, Unsent
+from portico.outbound.exchange import Document, HttpReply, LookUp, ServiceRequest, Unsent
 
 ANSWER_BYTES = 1024
 
@@ -46,6 +51,8 @@ KEPT_SECONDS = 4.0
 """How long an idle connection is kept: less than the 5 s of common servers, so that they seldom
 close it while the next delivery is being sent."""
 
+
+NO_LIMIT = ClientTimeout(total=None)
 
 MOST_ANSWERS = 10
 """How many responses a request may have: interim ones (RFC 9110 §15.2) and the final one."""
@@ -56,8 +63,7 @@ MOST_PER_HOST = 100
 PIECE_BYTES = 4096
 """How many bytes are parsed at once: a few hundred interim responses."""
 
-_BLANK_LINE = re.compile(rb"(?:\A|(?<=\n))\r?\n")
-"""The end of a response's head. The line before it may be in an earlier piece."""
+_HEAD_END = re.compile(rb"\n\r?\n")
 
 
 class _Attempt:
@@ -206,51 +212,153 @@ class PlainClient:
         await self._session.close()
 
 
+class Answered:
+    """The head of a service's answer, and its body as it comes."""
+
+    def __init__(self, connection: Connection, seconds: float) -> None:
+        self._connection = connection
+        self._seconds = seconds
+        self._deadline: asyncio.TimerHandle | None = None
+        self._sending: asyncio.Task[None] | None = None
+        self._content: StreamReader = EMPTY_PAYLOAD
+        self.status = 0
+        self.headers: Sequence[tuple[bytes, bytes]] = ()
+        self.fault: Exception | None = None
+        """What the request's body has raised."""
+
+    async def begin(self, request: ServiceRequest, host: str | None) -> None:
+        """Sends the request, and waits for the head of the answer. Raises errors of aiohttp, and
+        `TimeoutError`."""
+        protocol, transport = self._connection.protocol, self._connection.transport
+        if protocol is None or transport is None:
+            raise ServerDisconnectedError
+        protocol.set_response_params(
+            skip_payload=request.method == "HEAD", read_until_eof=True, auto_decompress=False
+        )
+        lines = "".join([f"{name}: {value}\r\n" for name, value in request.headers])
+        first = f"{request.method} {request.target} HTTP/1.1\r\nhost: {host}\r\n"
+        transport.write(f"{first}{lines}\r\n".encode("ascii"))
+        self._wait(protocol)
+        if request.body is not None:
+            sending = self._send(request.body, protocol, transport, chunked=request.chunked)
+            self._sending = asyncio.create_task(sending)
+        while self.status < 200:  # interim answers (RFC 9110 §15.2)
+            message, self._content = await protocol.read()
+            if message.upgrade:
+                raise HttpProcessingError(message="an upgrade that nobody asked for")
+            self.status, self.headers = message.code, message.raw_headers
+        self._stop_waiting()
+        self._content.on_eof(self._release)
+
+    @property
+    def whole(self) -> bytes | None:
+        """The body, if all of it has come with the head."""
+        return self._content.read_nowait() if self._content.is_eof() else None
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The body. Raises an error of aiohttp if it breaks off."""
+        while piece := await self._content.readany():
+            yield piece
+
+    def close(self) -> None:
+        """Ends the exchange; if both bodies came to their ends, the connection stays open."""
+        self._stop_waiting()
+        if self._sending is not None:
+            self._sending.cancel()
+        self._connection.close()
+
+    def _wait(self, protocol: ResponseHandler) -> None:
+        """Waits for the head from now on: a timer costs a fifth of what `asyncio.timeout` does."""
+        self._stop_waiting()
+        call_later = asyncio.get_running_loop().call_later
+        self._deadline = call_later(self._seconds, protocol.set_exception, TimeoutError())
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _release(self) -> None:
+        if self._sending is None or self._sending.done():
+            self._connection.release()
+
+    async def _send(
+        self,
+        body: AsyncGenerator[bytes, None],
+        protocol: ResponseHandler,
+        transport: asyncio.Transport,
+        *,
+        chunked: bool,
+    ) -> None:
+        """Sends a body as the service takes it; aborts the connection if the body breaks off."""
+        try:
+            async for part in body:
+                transport.write(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
+                await protocol._drain_helper()  # noqa: SLF001 - aiohttp has no other name for it
+                if not self.status:
+                    self._wait(protocol)
+            if chunked:
+                transport.write(b"0\r\n\r\n")
+        except Exception as error:  # noqa: BLE001 - raised where the answer is waited for
+            self.fault = error
+            transport.abort()
+
+
 class ForwardClient:
-    """The client of services behind Portico, to any address that the operator has set."""
+    """The client of services behind Portico, to any address that the operator has set. It uses
+    aiohttp's connections and parser without its requests and responses, which would cost as much
+    as all else that a forwarded request needs."""
 
     def __init__(self, tls: ssl.SSLContext) -> None:
         """`tls` has the trusted authorities."""
-        self._session = _session(TCPConnector(ssl=tls, limit=0, keepalive_timeout=KEPT_SECONDS))
+        self._connector = _bounded(TCPConnector(ssl=tls, limit=0, keepalive_timeout=KEPT_SECONDS))
+        self._places: dict[str, ClientRequest] = {}
+        """What aiohttp connects by, for each origin."""
 
-    async def send(
-        self,
-        method: str,
-        url: str,
-        headers: Sequence[tuple[str, str]],
-        body: AsyncGenerator[bytes, None] | None,
-    ) -> ClientResponse:
-        """The answer, once its head has arrived. Raises `Unsent`."""
+    async def send(self, origin: str, request: ServiceRequest, seconds: float) -> Answered:
+        """As `Forwarder.send`."""
+        place = self._places.get(origin)
+        if place is None:
+            place = self._places[origin] = ClientRequest("GET", URL(origin))
         try:
-            return await self._session.request(
-                method,
-                URL(url, encoded=True),
-                headers=headers,
-                data=body,
-                allow_redirects=False,
-                skip_auto_headers=("user-agent", "accept", "content-type"),
-            )
+            limit = ClientTimeout(connect=seconds)
+            connection = await self._connector.connect(place, [], limit)
+        except TimeoutError:
+            raise
         except (ClientError, OSError) as error:
-            if isinstance(error, TimeoutError):
-                raise
             raise Unsent(_reason(error)) from error
+        answered = Answered(connection, seconds)
+        try:
+            await answered.begin(request, place.url.host_port_subcomponent)
+        except BaseException as error:
+            answered.close()
+            if isinstance(answered.fault, PorticoError):  # the body's, not the service's
+                raise answered.fault from None
+            if isinstance(error, ClientError | HttpProcessingError):
+                raise Unsent(_reason(error)) from error
+            raise
+        return answered
 
     async def close(self) -> None:
         """Ends all connections."""
-        await self._session.close()
+        await self._connector.close()
 
 
 def _session(connector: TCPConnector, **headers: str) -> ClientSession:
-    made: type[ResponseHandler] = _BoundedHandler
-    protocol = partial(made, loop=asyncio.get_running_loop())
-    connector._factory = protocol  # noqa: SLF001 - aiohttp has no other place for it
     return ClientSession(
-        connector=connector,
-        timeout=ClientTimeout(total=None),
+        connector=_bounded(connector),
+        timeout=NO_LIMIT,
         cookie_jar=DummyCookieJar(),
         auto_decompress=False,
         headers={"accept-encoding": "identity", **headers},
     )
+
+
+def _bounded(connector: TCPConnector) -> TCPConnector:
+    made: type[ResponseHandler] = _BoundedHandler
+    protocol = partial(made, loop=asyncio.get_running_loop())
+    connector._factory = protocol  # noqa: SLF001 - aiohttp has no other place for it
+    return connector
 
 
 class _BoundedHandler(ResponseHandler):
@@ -273,7 +381,9 @@ class _BoundedHandler(ResponseHandler):
         """See `ResponseHandler`; `data` is empty to continue with what was held back. The head of a
         response is passed on separately: if aiohttp got it together with invalid data, it would
         drop both, and not report the error to the reader of the body."""
-        ends = [blank.end() for blank in islice(_BLANK_LINE.finditer(data), MOST_ANSWERS)]
+        ends = [found.end() for found in islice(_HEAD_END.finditer(data), MOST_ANSWERS)]
+        if data.startswith((b"\r\n", b"\n")):  # the line before may be in an earlier piece
+            ends.insert(0, data.index(b"\n") + 1)
         for first, end in pairwise((0, *ends, len(data))):
             for begin in range(first, end or 1, PIECE_BYTES):
                 if self.exception() is None:
@@ -342,7 +452,7 @@ def _reason(error: Exception) -> str:
         return f"its host name cannot be resolved: {error.strerror}"
     if isinstance(error, ClientConnectorError):
         return os.strerror(error.errno) if error.errno else "none of its addresses can be reached"
-    if isinstance(error, ClientResponseError):
+    if isinstance(error, ClientResponseError | HttpProcessingError):
         return "its answer is not valid HTTP"
     if isinstance(error, ClientPayloadError):
         return "its answer is incomplete"

@@ -3,7 +3,7 @@ since most installations send none."""
 
 import asyncio
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,6 +34,17 @@ class HttpReply(msgspec.Struct, frozen=True):
     retry_after: str | None
     body: bytes
     arrived: float
+
+
+class ServiceRequest(msgspec.Struct, frozen=True):
+    """A request to a service. `target` is its path and query, `headers` say how the body is framed;
+    the text of all is ASCII without line breaks."""
+
+    method: str
+    target: str
+    headers: Sequence[tuple[str, str]]
+    body: AsyncGenerator[bytes, None] | None = None
+    chunked: bool = False
 
 
 class Document(msgspec.Struct, frozen=True):

@@ -2,38 +2,12 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING
 
-from portico.outbound.exchange import load
+from portico.outbound.exchange import ServiceRequest, load
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse
-
-    from portico.outbound.client import ForwardClient
-
-PIECE = 64 * 1024
-
-Pairs = Sequence[tuple[str, str]]
-
-
-class Answered:
-    """The head of a service's answer, and its body as it comes."""
-
-    def __init__(self, response: "ClientResponse") -> None:
-        self._response = response
-        self.status = response.status
-        self.headers = response.raw_headers
-
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body. Raises an error of aiohttp if it breaks off."""
-        content = self._response.content
-        while piece := await content.readany():
-            yield piece
-
-    def close(self) -> None:
-        """Ends the exchange; if the body was read to its end, the connection stays open."""
-        self._response.close()
+    from portico.outbound.client import Answered, ForwardClient
 
 
 class Forwarder:
@@ -45,23 +19,21 @@ class Forwarder:
         self._client: ForwardClient | None = None
         self._loading = asyncio.Lock()
 
-    async def send(
-        self, method: str, url: str, headers: Pairs, body: AsyncGenerator[bytes, None] | None
-    ) -> Answered:
-        """The answer, once its head has arrived. Raises `Unsent`, and what `body` raises."""
-        client = await self.load()
-        return Answered(await client.send(method, url, headers, body))
+    async def send(self, origin: str, request: ServiceRequest, seconds: float) -> "Answered":
+        """The answer, once its head has arrived, which must not take longer than `seconds` from
+        the last part of the request's body. Raises `Unsent`, `TimeoutError`, and what the body
+        raises."""
+        client = self._client or await self._loaded()
+        return await client.send(origin, request, seconds)
 
     async def close(self) -> None:
         """Ends all connections."""
         if self._client is not None:
             await self._client.close()
 
-    async def load(self) -> "ForwardClient":
-        """Loads the HTTP client, unless that was done."""
-        if self._client is None:
-            async with self._loading:
-                if self._client is None:
-                    _, _, make, tls = await load(self._tls)
-                    self._client = make(tls)
+    async def _loaded(self) -> "ForwardClient":
+        async with self._loading:
+            if self._client is None:
+                _, _, make, tls = await load(self._tls)
+                self._client = make(tls)
         return self._client

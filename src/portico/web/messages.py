@@ -231,6 +231,14 @@ class TypedRequest(Generic[Q_co, B_co]):
         return pairs
 
     @property
+    def is_of_unknown_length(self) -> bool:
+        """Whether it has a body that does not declare its length. Over HTTP/2 nothing says whether
+        there is one: an empty one then counts, but not of GET and HEAD."""
+        if self._scope.http_version == "2":
+            return self.method not in ("GET", "HEAD") and "content-length" not in self.headers
+        return "transfer-encoding" in self.headers
+
+    @property
     def is_local(self) -> bool:
         """Whether the client is on this machine, and calls it by a loopback name. An address alone
         may be that of a proxy that nobody trusts, and a name alone may be made up."""

@@ -71,11 +71,23 @@ class Router:
         self._everywhere: dict[str, PathMatch] = {}
         self._with_id: dict[str, PathMatch] = {}
         self._inside = _Branch()
+        self._bases: list[tuple[str, PathMatch]] = []
+        """For each mount its base, the longest first, and what is found below it where nothing
+        is."""
         for mount in mounts:
             self._add(mount)
+        self._bases.sort(key=lambda one: -len(one[0]))
+        outside = mounts[0]
+        self._outside = PathMatch(
+            outside.environment, outside.responder, {}, outside.cors.get(Sharing.LISTED)
+        )
 
     def _add(self, mount: Mount) -> None:
         host = host_name(mount.host) if self._by_host else ""
+        if mount.host:
+            cors = mount.cors.get(Sharing.LISTED)
+            nothing = PathMatch(mount.environment, mount.responder, {}, cors, mount.extra_headers)
+            self._bases.append((host + mount.prefix, nothing))
         for route in mount.routes:
             if not mount.responder.serves(route.access):
                 raise ValueError(
@@ -144,14 +156,7 @@ class Router:
 
     def _nowhere(self, where: str) -> PathMatch:
         """The match of an unknown path, with what the innermost mount around it declares."""
-        best = self._mounts[0]
-        longest = -1
-        for mount in self._mounts:
-            if not mount.host:
-                continue
-            base = (host_name(mount.host) if self._by_host else "") + mount.prefix
-            if len(base) > longest and (where == base or where.startswith(f"{base}/")):
-                best, longest = mount, len(base)
-        extra_headers = best.extra_headers if longest >= 0 else ()
-        cors = best.cors.get(Sharing.LISTED)
-        return PathMatch(best.environment, best.responder, {}, cors, extra_headers)
+        for base, match in self._bases:
+            if where.startswith(base) and (len(where) == len(base) or where[len(base)] == "/"):
+                return match
+        return self._outside

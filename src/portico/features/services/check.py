@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from portico.core.errors import PermissionDenied, PorticoError, Unreadable
 from portico.core.networks import is_loopback
-from portico.core.services import Service, checked_target
-from portico.features.services.headers import of_caller
+from portico.core.services import Service, path_of
 from portico.features.services.service import Decisions, needed_at
 from portico.web import throttle
 from portico.web.api_responder import no_endpoint
@@ -58,7 +57,7 @@ def routes(
 def _route(service: Service, decisions: Decisions, authenticators: Authenticators) -> AnyRoute:
     async def check(request: Request) -> Reply:
         method = _told(request, _METHODS)
-        needed = needed_at(service, method, checked_target(_told(request, _TARGETS)))
+        needed = needed_at(service, method, path_of(_told(request, _TARGETS)))
         if needed is None:
             await throttle.address(request)
             request.account_id = None
@@ -75,9 +74,7 @@ def _route(service: Service, decisions: Decisions, authenticators: Authenticator
         request.caller, request.verdict = caller, decision.verdict
         if decision.error is not None:
             raise decision.error
-        identity = await decisions.identity(caller, service, request.now)
-        pairs = of_caller(caller, decisions.env.name, identity)
-        return Reply(200, b"", [_NO_STORE, *pairs])
+        return Reply(200, b"", [_NO_STORE, *await decisions.who_asks(caller, service, request.now)])
 
     return Route(
         method="GET",

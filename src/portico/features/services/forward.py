@@ -1,16 +1,15 @@
 """Forwarding: requests below a service's path are decided, then sent on to its upstream."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import suppress
+import re
+from collections.abc import Sequence
 from typing import ClassVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from portico.core.errors import PorticoError, Unreadable
-from portico.core.services import Service, checked_target
-from portico.features.services.headers import Pairs, of_caller, sent_back, sent_on
+from portico.core.services import Service, path_of
+from portico.features.services.headers import Pairs, sent_back, sent_on
 from portico.features.services.service import Decisions, needed_at
-from portico.outbound.exchange import Unsent
+from portico.outbound.exchange import ServiceRequest, Unsent
 from portico.outbound.forwarding import Forwarder
 from portico.web import throttle
 from portico.web.authenticate import Authenticators
@@ -24,6 +23,7 @@ UPLOAD_SECONDS = 24 * 3600.0
 
 _PLAIN = "/:@!$&'()*+,;=~-._"
 """What a path may have beside letters and digits (RFC 3986 §3.3)."""
+_IS_PLAIN = re.compile(rf"[A-Za-z0-9{re.escape(_PLAIN)}]+")
 
 
 class UpstreamError(PorticoError):
@@ -69,7 +69,8 @@ class ForwardResponder:
         """`base` is the path of the service's address, such as `/v1/invoices`; `session` is the
         name of the session cookie."""
         self._service = service
-        self._upstream = upstream
+        parts = urlsplit(upstream)
+        self._origin, self._inside = f"{parts.scheme}://{parts.netloc}", parts.path
         self._base = base
         self._decisions = decisions
         self._authenticators = authenticators
@@ -96,35 +97,40 @@ class ForwardResponder:
             raise NotForwarded("Connections cannot be upgraded here, such as to WebSocket.")
         if request.method != request.method.upper():  # else rules would decide on another method
             raise Unreadable("The method must be in capital letters.")
-        target = self._target(request)
-        added = await self._admitted(request, target.partition("?")[0])
+        path, target = self._target(request)
+        added = await self._admitted(request, path)
         headers = [*sent_on(request.all_headers, self._session), *added, *_forwarded(request)]
-        await self._forwarder.load()  # the first time; it must not take the service's time
-        limit = asyncio.timeout(self._service.timeout_seconds)
-        faults: list[PorticoError] = []
+        body, length = None, request.header("content-length")
+        if chunked := request.is_of_unknown_length:
+            headers.append(("transfer-encoding", "chunked"))
+        elif length is not None:
+            headers.append(("content-length", length))
+        if chunked or length not in (None, "0"):
+            body = request.stream_body(self._service.max_body, UPLOAD_SECONDS)
+        sent = ServiceRequest(request.method, self._inside + target, headers, body, chunked)
         try:
-            async with limit:  # left once the head has arrived: the body has no limit
-                body = self._body(request, limit, faults)
-                url = self._upstream + target
-                answered = await self._forwarder.send(request.method, url, headers, body)
+            answered = await self._forwarder.send(self._origin, sent, self._service.timeout_seconds)
         except TimeoutError:
             raise GatewayTimeout(f"{self._service.name} did not answer in time.") from None
         except Unsent as error:
-            if faults:  # the client's body is at fault, not the service
-                raise faults[0] from None
             raise BadGateway(f"{self._service.name} cannot be reached: {error.reason}.") from None
         back = sent_back(answered.headers, self._session)
-        return Stream(answered.status, answered.chunks(), answered.close, back, finite=True)
+        whole = answered.whole
+        if whole is None:
+            return Stream(answered.status, answered.chunks(), answered.close, back, finite=True)
+        answered.close()
+        return Reply(answered.status, whole, back)
 
-    def _target(self, request: Request) -> str:
-        """The rest behind the service's path, encoded, with the query. The HTTP server has decoded
-        the path; what is decided on here is what is sent. Raises `Unreadable`."""
-        if "\ufffd" in request.path:  # the HTTP server's word for bytes that are no UTF-8
-            raise Unreadable("The path must be UTF-8, percent-encoded.")
-        rest = quote(request.path[len(self._base) :] or "/", safe=_PLAIN)
+    def _target(self, request: Request) -> tuple[str, str]:
+        """The rest behind the service's path, encoded, and the same with the query. The HTTP server
+        has decoded the path; what is decided on here is what is sent. Raises `Unreadable`."""
+        rest = request.path[len(self._base) :] or "/"
+        if _IS_PLAIN.fullmatch(rest) is None:
+            if "\ufffd" in rest:  # the HTTP server's word for bytes that are no UTF-8
+                raise Unreadable("The path must be UTF-8, percent-encoded.")
+            rest = quote(rest, safe=_PLAIN)
         target = f"{rest}?{request.query_string}" if request.query_string else rest
-        checked_target(target)
-        return target
+        return path_of(target), target
 
     async def _admitted(self, request: Request, path: str) -> Pairs:
         """Authenticates, counts and permits; returns the headers that say who asks."""
@@ -148,30 +154,7 @@ class ForwardResponder:
         request.caller, request.verdict = caller, decision.verdict
         if decision.error is not None:
             raise decision.error
-        identity = await decisions.identity(caller, service, request.now)
-        return of_caller(caller, decisions.env.name, identity)
-
-    def _body(
-        self, request: Request, limit: asyncio.Timeout, faults: list[PorticoError]
-    ) -> AsyncGenerator[bytes, None] | None:
-        """The request's body as it arrives; the service's time begins anew with each part."""
-        length = request.header("content-length")
-        if "transfer-encoding" not in request.headers and length in (None, "0"):
-            return None
-        return self._parts(request, limit, faults)
-
-    async def _parts(
-        self, request: Request, limit: asyncio.Timeout, faults: list[PorticoError]
-    ) -> AsyncGenerator[bytes, None]:
-        now = asyncio.get_running_loop().time
-        try:
-            async for part in request.stream_body(self._service.max_body, UPLOAD_SECONDS):
-                with suppress(RuntimeError):  # the head has arrived before the whole body
-                    limit.reschedule(now() + self._service.timeout_seconds)
-                yield part
-        except PorticoError as error:
-            faults.append(error)
-            raise
+        return await decisions.who_asks(caller, service, request.now)
 
 
 def _forwarded(request: Request) -> Pairs:

@@ -5,6 +5,7 @@ A client's own `X-Portico-*` and forwarding headers never pass, in any spelling:
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from portico.core.caller import Principal
 from portico.web.cookies import DEVICE, PROVIDER, SECOND_STEP
@@ -19,8 +20,14 @@ _HOPS = frozenset(
 )
 """Headers about one connection (RFC 9110 §7.6.1)."""
 
-_TAKEN_OFF = frozenset({"authorization", "host", "forwarded", "x-real-ip", "x-request-id"})
+_TAKEN_OFF = frozenset(
+    {"authorization", "content-length", "forwarded", "host", "x-real-ip", "x-request-id"}
+)
 _OURS = frozenset({"x-request-id", "x-content-type-options", "strict-transport-security"})
+
+
+_NAMES = 256
+"""How many names of headers to remember: clients and services use the same few."""
 
 
 def spelling(name: str) -> str:
@@ -28,45 +35,65 @@ def spelling(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
+@lru_cache(_NAMES)
+def _name_sent_on(name: str) -> str | None:
+    """The name under which a client's header is sent on; None if it is taken off."""
+    spelled = spelling(name)
+    if spelled in _HOPS or spelled in _TAKEN_OFF:
+        return None
+    if spelled.startswith(("x-portico-", "x-forwarded-", "x-original-")):
+        return None
+    return name.lower()
+
+
+@lru_cache(_NAMES)
+def _name_sent_back(name: bytes) -> str | None:
+    """The name under which a service's header is sent back; None if it is taken off."""
+    lower = name.decode("latin-1").lower()
+    if not lower.isascii() or lower in _HOPS or lower in _OURS:
+        return None
+    if lower.startswith(("x-ratelimit-", "x-portico-", "access-control-")):
+        return None
+    return lower
+
+
 def sent_on(headers: Iterable[tuple[str, str]], session: str) -> Pairs:
     """The client's headers as the service gets them. `session` is the name of the session
     cookie."""
-    pairs = [(name.lower(), value) for name, value in headers if value.isascii()]
-    named = _named_by_connection(pairs)
+    named: frozenset[str] = frozenset()
     kept: Pairs = []
-    for name, value in pairs:
-        spelled = spelling(name)
-        if spelled in named or spelled in _HOPS or spelled in _TAKEN_OFF:
-            continue
-        if spelled.startswith(("x-portico-", "x-forwarded-", "x-original-")):
-            continue
-        if spelled == "cookie":
-            value = _without(value, session)
-            if not value:
+    for name, value in headers:
+        sent = _name_sent_on(name)
+        if sent is None:
+            if name.lower() == "connection":
+                named |= _named_by(value)
+        elif value.isascii():
+            if sent == "cookie" and not (value := _without(value, session)):
                 continue
-        kept.append((name, value))
+            kept.append((sent, value))
+    if named:
+        return [(name, value) for name, value in kept if spelling(name) not in named]
     return kept
 
 
 def sent_back(headers: Iterable[tuple[bytes, bytes]], session: str) -> Pairs:
     """The service's headers as the client gets them."""
-    pairs = [
-        (name.decode("latin-1").lower(), value.decode("latin-1"))
-        for name, value in headers
-        if name.isascii() and value.isascii()
-    ]
-    named = _named_by_connection(pairs)
-    if any(name == "transfer-encoding" for name, _ in pairs):
-        named |= {"content-length"}
-    return [
-        (name, value)
-        for name, value in pairs
-        if name not in named
-        and name not in _HOPS
-        and name not in _OURS
-        and not name.startswith(("x-ratelimit-", "x-portico-", "access-control-"))
-        and not (name == "set-cookie" and value.startswith(_our_cookies(session)))
-    ]
+    named: frozenset[str] = frozenset()
+    kept: Pairs = []
+    for raw_name, raw in headers:
+        name, value = _name_sent_back(raw_name), raw.decode("latin-1")
+        if name is None:
+            if (hop := raw_name.lower()) == b"connection":
+                named |= _named_by(value)
+            elif hop == b"transfer-encoding":
+                named |= {"content-length"}
+        elif value.isascii() and not (
+            name == "set-cookie" and value.startswith(_our_cookies(session))
+        ):
+            kept.append((name, value))
+    if named:
+        return [(name, value) for name, value in kept if spelling(name) not in named]
+    return kept
 
 
 def of_caller(caller: Principal, environment: str, identity: str) -> Pairs:
@@ -82,9 +109,9 @@ def of_caller(caller: Principal, environment: str, identity: str) -> Pairs:
     ]
 
 
-def _named_by_connection(pairs: Pairs) -> frozenset[str]:
-    lines = (value for name, value in pairs if name == "connection")
-    return frozenset(spelling(one.strip()) for line in lines for one in line.split(","))
+def _named_by(connection: str) -> frozenset[str]:
+    """The names in a `Connection` header, whose headers are about that connection too."""
+    return frozenset(spelling(one.strip()) for one in connection.split(","))
 
 
 def _our_cookies(session: str) -> tuple[str, ...]:

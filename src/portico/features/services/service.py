@@ -15,6 +15,7 @@ from portico.core.times import HOUR, SECOND
 from portico.environment import Environment
 from portico.features.access.credentials import Credentials, other_resource
 from portico.features.access.signing import Signer
+from portico.features.services.headers import Pairs, of_caller
 from portico.limits.protocol import ACCOUNT, LIMITED, Claims
 from portico.web.problems import status_of
 
@@ -33,11 +34,11 @@ class Decision(NamedTuple):
     verdict: Verdict | None
 
 
-class _Identity(NamedTuple):
-    """A token that may be sent again until then."""
+class _Known(NamedTuple):
+    """What a service may be told of a caller again until then."""
 
     caller: Principal
-    token: str
+    headers: Pairs
     until: int
 
 
@@ -49,7 +50,7 @@ class Decisions:
         self.env = env
         self._credentials = credentials
         self._others = others
-        self._identities: OrderedDict[tuple[str, int, str], _Identity] = OrderedDict()
+        self._identities: OrderedDict[tuple[str, int, str], _Known] = OrderedDict()
 
     def service(self, name: str) -> Service | None:
         """The service with this name."""
@@ -133,13 +134,13 @@ class Decisions:
         ]
         return await limiter.take_all(claims, now, [needed.cost, 1])
 
-    async def identity(self, caller: Principal, service: Service, now: int) -> str:
-        """A token that tells the service who asks, for a minute. It is sent again for half of
-        that, unless the caller has changed."""
+    async def who_asks(self, caller: Principal, service: Service, now: int) -> Pairs:
+        """The headers that tell the service who asks, with a token that is valid for a minute. They
+        are sent again for half of that, unless the caller has changed; they must not be changed."""
         key = (caller.credential, caller.credential_id, service.name)
         known = self._identities.get(key)
         if known is not None and known.caller == caller and now < known.until:
-            return known.token
+            return known.headers
         env, issued = self.env, now // SECOND
         claims = {
             "aud": self.audience(service),
@@ -152,11 +153,12 @@ class Decisions:
             "exp": issued + IDENTITY_SECONDS,
         }
         await env[Signer].ready()
-        token = env[Signer].sign(claims, now, IDENTITY_TYPE)
-        self._identities[key] = _Identity(caller, token, now + IDENTITY_SECONDS * SECOND // 2)
+        headers = of_caller(caller, env.name, env[Signer].sign(claims, now, IDENTITY_TYPE))
+        until = now + IDENTITY_SECONDS * SECOND // 2
+        self._identities[key] = _Known(caller, headers, until)
         if len(self._identities) > IDENTITIES:
             self._identities.popitem(last=False)
-        return token
+        return headers
 
     def _record(
         self, caller: Principal, label: str, cost: int, error: PorticoError | None, now: int
