@@ -15,7 +15,12 @@ from portico.features.access.signing import Signer
 from portico.features.access.storage import Clients
 from portico.features.access.tokens import Pair
 from portico.features.people.accounts import resume, suspend
-from portico.features.signin.service import end_grant, end_session, sign_out_everywhere
+from portico.features.signin.service import (
+    end_application,
+    end_session,
+    sign_out_everywhere,
+)
+from portico.features.signin.service import end_login as end_login_at_once
 from signing_in import (
     AUTH,
     PASSWORD,
@@ -143,7 +148,7 @@ async def end_newest_session(held: Credentials) -> None:
 async def end_login(held: Credentials) -> None:
     grants = await grants_of(held.api.live, held.user.id, held.api.clock())
     (login,) = [grant for grant in grants if grant.client_row_id is None]
-    await end_grant(held.api.live, login.id, OPERATOR)
+    await end_login_at_once(held.api.live, login.id, OPERATOR)
 
 
 def log_out(token: str) -> Ending:
@@ -163,9 +168,7 @@ def log_out(token: str) -> Ending:
 
 
 async def end_consent(held: Credentials) -> None:
-    grants = await grants_of(held.api.live, held.user.id, held.api.clock())
-    (consent,) = [grant for grant in grants if grant.client_row_id is not None]
-    await end_grant(held.api.live, consent.id, OPERATOR)
+    await end_application(held.api.live, held.shop.client.id, held.user.id, OPERATOR)
 
 
 def pair(body: dict[str, str]) -> Pair:
@@ -198,7 +201,7 @@ def reuse_code(seconds: int) -> Ending:
 
     async def work(held: Credentials) -> None:
         visitor = Visitor(held.api)
-        await end_consent(held)
+        await revoke("refresh")(held)
         first = pair((await visitor.exchange(held.shop, held.code)).json())
         held.grant = pair((await visitor.renew(held.shop, first.refresh_token)).json())
         held.api.clock.advance(seconds=seconds)
@@ -291,7 +294,7 @@ ENDINGS: dict[str, tuple[Ending, set[str]]] = {
     "logout by access token": (log_out("access"), LOGIN),
     "logout by refresh token": (log_out("refresh"), LOGIN),
     "reuse of the login's refresh token": (reuse_login_refresh_token, LOGIN),
-    "end of the consent": (end_consent, GRANT),
+    "end of the consent": (end_consent, {*GRANT, "code"}),
     "reuse of a refresh token": (reuse_refresh_token, GRANT),
     "reuse of a code": (reuse_code(0), {*GRANT, "code"}),
     "reuse of a code after an hour": (reuse_code(3_599), {*GRANT, "code"}),

@@ -3,10 +3,8 @@
 from portico.core.sessions import Session
 from portico.environment import Environment
 from portico.features.access.rules import ApiKey
-from portico.features.access.storage import ApiKeys, Grant, Grants
+from portico.features.access.storage import GRANTS, ApiKeys, Grant
 from portico.features.signin.storage import Sessions
-
-_MANY = 1_000
 
 
 async def sessions_of(env: Environment, user_id: int, now: int) -> list[Session]:
@@ -16,9 +14,9 @@ async def sessions_of(env: Environment, user_id: int, now: int) -> list[Session]
 
 async def grants_of(env: Environment, user_id: int, now: int) -> list[Grant]:
     """A user's valid logins and consents, newest first."""
-    consents = await env[Grants].of_clients(user_id, now, offset=0, limit=_MANY)
-    logins = [one async for batch in env[Grants].logins(now, user_id) for one in batch]
-    return sorted([*consents.rows, *logins], key=lambda grant: grant.id, reverse=True)
+    valid = "revoked_at IS NULL AND expires_at > :now"
+    batches = GRANTS.batches(env.db, valid, {"now": now}, user_id=user_id, newest_first=True)
+    return [grant async for batch in batches for grant in batch]
 
 
 async def keys_of(env: Environment, user_id: int) -> list[ApiKey]:

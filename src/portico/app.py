@@ -33,7 +33,14 @@ from portico.environment import Addresses, Environment
 from portico.features.access.documents import Documents
 from portico.features.access.live_credentials import LiveCredentials
 from portico.features.access.signing import Signer, wrong_secret
-from portico.features.access.storage import ApiKeys, Clients, DeviceCodes, Grants, SigningKeys
+from portico.features.access.storage import (
+    ApiKeys,
+    Clients,
+    DeviceCodes,
+    Grants,
+    Logouts,
+    SigningKeys,
+)
 from portico.features.catalogue.storage import Products, Uploads
 from portico.features.events.audit import Audit, AuditRanges
 from portico.features.events.feed import Feed
@@ -206,7 +213,7 @@ class Portico:
                 *(Users(db), Invitations(db), EmailTokens(db)),
                 *(Products(db, settings.count_limit), EmptyBlocks(db), Imports(db), Uploads(db)),
                 *(Sessions(db), FactorStore(db), Challenges(), ProviderStore(db), Devices(db)),
-                *(ApiKeys(db), clients, DeviceCodes(db), ShownOnce()),
+                *(ApiKeys(db), clients, DeviceCodes(db), Logouts(db), ShownOnce()),
                 *(AuditRanges(db), Webhooks(db), Deliveries(db)),
                 *(RateCounters(db), Requests(db), Flushes(), Expiry(db), RequestCounts(), Quotas()),
                 *(self.passwords, self.vault, self.relying_party),

@@ -112,7 +112,7 @@ class Change:
         self.published = False
         """Whether `finish` has stored events."""
         self.posted = False
-        """Whether mails were stored that the job must send after the commit."""
+        """Whether mails or logouts were stored that their jobs must send after the commit."""
         self.tried: list[Any] = []
         """The records whose unique values this change stores, for the error if one is taken."""
         self._noted_elsewhere = False
@@ -199,7 +199,7 @@ class Changes:
     def __init__(
         self, db: Database, records: ChangeStores, clock: Clock, tell: Tell, mails_bell: Signal
     ) -> None:
-        """`mails_bell` is rung after a change that stored mails."""
+        """`mails_bell` is rung after a change that stored mails or logouts."""
         self._db = db
         self._records = records
         self._tell = tell

@@ -12,6 +12,7 @@ from portico.app import Portico
 from portico.core.errors import Unavailable
 from portico.environment import Environment
 from portico.features.access.api_keys import REMIND_PERIOD, Remind
+from portico.features.access.backchannel import SendLogouts
 from portico.features.access.credentials import Credentials
 from portico.features.catalogue.uploads import ProcessUploads
 from portico.features.events.audit_removal import MakeAuditRanges, RemoveAudit
@@ -82,6 +83,7 @@ class Server:
             for env in environments
         ]
         self._mails = [SendMails(env) for env in environments]
+        self._logouts = [SendLogouts(env, sender, agent) for env in environments]
         self._runner = Runner(portico.clock)
         kept = Representations(settings.kept_bytes)
         self._operations = Operations(
@@ -142,11 +144,14 @@ class Server:
     def _jobs(self) -> Iterator[Job]:
         """The jobs of this process; docs/architecture.md has them as a table."""
         environments = self._portico.environments
-        each = zip(environments, self._flushes, self._delivers, self._mails, strict=True)
-        for env, flush, deliver, mails in each:
+        each = zip(
+            environments, self._flushes, self._delivers, self._mails, self._logouts, strict=True
+        )
+        for env, flush, deliver, mails, logouts in each:
             store = StoreRequests(env, self._process)
             yield Job(env.name, "deliveries", 0, deliver.run)
             yield Job(env.name, "mails", 0, mails.run)
+            yield Job(env.name, "logouts", 0, logouts.run)
             yield Job(env.name, "flush", FLUSH_PERIOD, flush.run, last=True)
             yield Job(env.name, "requests", STORE_PERIOD, store.run, last=True)
             yield Job(env.name, "quotas", QUOTA_PERIOD, partial(tell_quotas, env), last=True)
@@ -187,9 +192,11 @@ class Server:
         """Stops the jobs and stores what they have gathered in memory. Call it after the last
         request."""
         await self._runner.stop()
-        for deliver, mails in zip(self._delivers, self._mails, strict=True):
+        senders = zip(self._delivers, self._mails, self._logouts, strict=True)
+        for deliver, mails, logouts in senders:
             await deliver.close()
             await mails.close()
+            await logouts.close()
         if self._telemetry is not None:
             await self._telemetry.stop(self._operations.of_process())
 

@@ -11,7 +11,12 @@ from portico.core.errors import NotFound
 from portico.core.secrets import digest
 from portico.core.times import DAY
 from portico.features.people.storage import EmailToken, EmailTokens, Users
-from portico.features.signin.service import end_grant, end_session, sign_out_everywhere
+from portico.features.signin.service import (
+    end_application,
+    end_login,
+    end_session,
+    sign_out_everywhere,
+)
 from signing_in import PASSWORD
 
 pytestmark = pytest.mark.one_engine
@@ -82,7 +87,7 @@ async def test_signing_out_everywhere_leaves_keys_and_perhaps_one_session(
     assert await noted() == []
 
 
-async def test_one_session_or_one_grant_may_be_ended_by_its_owner_alone(
+async def test_session_login_or_application_is_ended_for_its_owner_alone(
     api: Api, noted: Noted
 ) -> None:
     held, other = await Credentials.of_new_user(api), await api.account()
@@ -97,19 +102,31 @@ async def test_one_session_or_one_grant_may_be_ended_by_its_owner_alone(
                 await end_session(api.live, row_id, OPERATOR, of_user=other.id)
         for row_id in (login.id, 10**9):
             with pytest.raises(NotFound):
-                await end_grant(api.live, row_id, OPERATOR, of_user=other.id)
+                await end_login(api.live, row_id, OPERATOR, of_user=other.id)
+        with pytest.raises(NotFound):
+            await end_login(api.live, consent.id, OPERATOR, of_user=held.user.id)
+        for shop, user in ((held.shop.client.id, other.id), (10**9, held.user.id)):
+            with pytest.raises(NotFound):
+                await end_application(api.live, shop, user, OPERATOR)
     assert await noted() == []
     await end_session(api.live, newest.id, OPERATOR, of_user=held.user.id)
-    await end_grant(api.live, login.id, OPERATOR, of_user=held.user.id)
-    await end_grant(api.live, consent.id, OPERATOR)
-    owner, name = {"user_id": held.user.id}, held.shop.client.client_id
+    await end_login(api.live, login.id, OPERATOR, of_user=held.user.id)
+    await end_application(api.live, held.shop.client.id, held.user.id, OPERATOR)
+    owner, client = {"user_id": held.user.id}, held.shop.client
     assert await noted() == [
         ("session.revoked", "session", str(newest.id), owner),
         ("grant.revoked", "grant", str(login.id), {**owner, "client_id": None}),
-        ("grant.revoked", "grant", str(consent.id), {**owner, "client_id": name}),
+        (
+            "client.access_ended",
+            "client",
+            client.client_id,
+            {**owner, "name": client.name, "grants": 1},
+        ),
     ]
-    assert await held.valid() == {"session", "code", *KEYS}
+    assert await held.valid() == {"session", *KEYS}
     with pytest.raises(NotFound):
         await end_session(api.live, newest.id, OPERATOR)
     with pytest.raises(NotFound):
-        await end_grant(api.live, login.id, OPERATOR)
+        await end_login(api.live, login.id, OPERATOR)
+    with pytest.raises(NotFound):
+        await end_application(api.live, client.id, held.user.id, OPERATOR)

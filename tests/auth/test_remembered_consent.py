@@ -13,7 +13,7 @@ from portico.core.errors import Invalid
 from portico.features.access.clients import Registered, Registration, register_client
 from portico.features.access.storage import Grants
 from portico.features.people.accounts import set_role
-from portico.features.signin.service import end_grant, sign_out_everywhere
+from portico.features.signin.service import end_application, sign_out_everywhere
 from signing_in import CALLBACK, CHALLENGE, PASSWORD, client_of
 
 pytestmark = pytest.mark.one_engine
@@ -49,8 +49,8 @@ async def demote(api: Api, ada: Person) -> None:
 
 
 async def end_access(api: Api, ada: Person) -> None:
-    found = await api.live[Grants].of_clients(ada.user.id, api.clock(), offset=0, limit=9)
-    await end_grant(api.live, found.rows[0].id, OPERATOR)
+    found = await api.live[Grants].applications(ada.user.id, api.clock(), offset=0, limit=9)
+    await end_application(api.live, found.rows[0].client_row_id, ada.user.id, OPERATOR)
 
 
 async def end_everything(api: Api, ada: Person) -> None:

@@ -50,7 +50,7 @@ ADMINS = (
     "users/end?id={user}&kind=session&row=1", "devices/end?id={session}&kind=session",
     "users/reset-password?id={user}", "users/suspend?id={user}", "users/resume?id={user}",
     "users/{user}", "users/delete?id={user}", "users/sign-out?id={user}", "keys/rotate?id={key}",
-    "keys/revoke?id={key}", "applications/revoke?id={grant}", "sandbox/webhooks", "sandbox/audit",
+    "keys/revoke?id={key}", "applications/revoke?id={client}", "sandbox/webhooks", "sandbox/audit",
     "sandbox/users/{mirror}",
 )  # fmt: skip
 EMPTY = ("", "products", "keys", "applications", "requests", "events", "security", "sandbox/events")

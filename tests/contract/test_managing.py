@@ -277,6 +277,7 @@ async def test_a_client_is_registered_changed_and_deleted(api: Api, *, public: b
     assert answer.headers["location"].endswith(f"/v1{one}")
     facts = {"client_id": made["client_id"], "created_at": AT, "owner_id": admin.user.id}
     facts |= {"first_party": False, "grants": [], "service": None, "post_logout_redirect_uris": []}
+    facts |= {"backchannel_logout_uri": None}
     assert made == CLIENT | facts | {"public": public}
     again = await admin.post("/clients", json=CLIENT | {"public": public}, headers=key)
     assert (again.status_code, again.json()["data"]) == (201, made)
@@ -288,6 +289,7 @@ async def test_a_client_is_registered_changed_and_deleted(api: Api, *, public: b
             await admin.patch(one, json=change, headers={"if-match": tag})
         ).status_code == status
     ends = {"post_logout_redirect_uris": ["https://shop.example.com/goodbye"], "first_party": True}
+    ends |= {"backchannel_logout_uri": "https://shop.example.com/ended"}
     changed = await admin.patch(one, json=ends | {"scopes": ["write:products", "read:products"]})
     stored = made | ends | {"name": "Shop 200", "scopes": ["read:products", "write:products"]}
     assert changed.json() == {"data": stored}

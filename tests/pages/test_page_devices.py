@@ -8,6 +8,7 @@ import pytest
 from driving import Api
 from owned import grants_of, sessions_of
 from pages.visiting import signed_in
+from portico.web.pages.filters import scope_words
 from signing_in import client_of, login_of, tokens_of
 
 
@@ -58,19 +59,29 @@ async def test_device_is_ended_by_its_owner_alone(api: Api) -> None:
     assert (await somebody.get(asked)).status_code == 404
 
 
-async def test_applications_are_listed_newest_first_and_revoked_by_their_owner_alone(
+async def test_each_application_is_listed_once_newest_first_and_revoked_by_its_owner_alone(
     api: Api,
 ) -> None:
-    user, somebody = await signed_in(api)
+    user, somebody = await signed_in(api, "editor")
     _, admin = await signed_in(api, "admin")
-    shop = await client_of(api.live)
-    for _ in range(27):
-        await tokens_of(api.live, shop.client, user)
-    grants = [f"id={grant.id}" for grant in await grants_of(api.live, user.id, api.clock())]
-    assert ends(await somebody.get("/applications")) == grants[:25]
-    assert ends(await somebody.get("/applications?page=2")) == grants[25:]
-    asked = f"/applications/revoke?{grants[-1]}"
+    shops = []
+    for number in range(27):
+        shops.append(await client_of(api.live, public=number == 0))
+        api.clock.advance(seconds=1)
+        await tokens_of(api.live, shops[-1].client, user)
+    api.clock.advance(seconds=1)
+    await tokens_of(api.live, shops[0].client, user, "write:products")
+    ids = [f"id={shop.client.id}" for shop in (shops[0], *shops[:0:-1])]
+    first = await somebody.get("/applications")
+    assert ends(first) == ids[:25]
+    assert ends(await somebody.get("/applications?page=2")) == ids[25:]
+    row = first.text.partition("id=" + ids[0][3:])[0]
+    assert row.count(scope_words("read:products")) == row.count(scope_words("write:products")) == 1
+    asked = f"/applications/revoke?{ids[0]}"
     assert (await admin.get(asked)).status_code == 404
     assert "Revoke the access of Shop?" in (await somebody.get(asked)).text
-    await somebody.post("/applications/revoke", id=grants[-1].removeprefix("id="))
+    left = await grants_of(api.live, user.id, api.clock())
+    await somebody.post("/applications/revoke", id=shops[0].client.id)
     assert (await somebody.get(asked)).status_code == 404
+    assert ends(await somebody.get("/applications")) == ids[1:26]
+    assert len(await grants_of(api.live, user.id, api.clock())) == len(left) - 2

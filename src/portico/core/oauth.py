@@ -120,6 +120,8 @@ class Client(msgspec.Struct, frozen=True):
     """The service whose tokens it may introspect, whoever's they are."""
     origin: Origin = "registered"
     post_logout_redirect_uris: tuple[str, ...] = ()
+    backchannel_logout_uri: str | None = None
+    """Where logout tokens are sent (OpenID Connect Back-Channel Logout 1.0)."""
 
     @property
     def public(self) -> bool:

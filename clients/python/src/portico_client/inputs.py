@@ -156,6 +156,7 @@ class NewOAuthClient(TypedDict):
     grants: NotRequired[Sequence[Literal["client_credentials", "device_code", "token_exchange"]]]
     service: NotRequired[str | None]
     post_logout_redirect_uris: NotRequired[Sequence[str]]
+    backchannel_logout_uri: NotRequired[str | None]
 
 
 class OAuthClientChanges(TypedDict, total=False):
@@ -168,6 +169,7 @@ class OAuthClientChanges(TypedDict, total=False):
     grants: Sequence[Literal["client_credentials", "device_code", "token_exchange"]]
     service: str | None
     post_logout_redirect_uris: Sequence[str]
+    backchannel_logout_uri: str | None
 
 
 class AuditFilters(TypedDict, total=False):

@@ -193,6 +193,7 @@ class OAuthClient:
     grants: tuple[Literal["client_credentials", "device_code", "token_exchange"], ...]
     service: str | None
     post_logout_redirect_uris: tuple[str, ...]
+    backchannel_logout_uri: str | None
     created_at: datetime
     etag: str | None = field(default=None, compare=False, kw_only=True)
 

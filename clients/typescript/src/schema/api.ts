@@ -1214,6 +1214,11 @@ export interface components {
             grants?: ("client_credentials" | "device_code" | "token_exchange")[];
             service?: string | null;
             post_logout_redirect_uris?: string[];
+            /**
+             * Format: uri
+             * @description http or https, without credentials, at most 2048 characters.
+             */
+            backchannel_logout_uri?: string | null;
         };
         /** @description The body of PATCH /products/{id}. Omitted fields stay unchanged. */
         ChangeProduct: {
@@ -1327,6 +1332,11 @@ export interface components {
             grants?: ("client_credentials" | "device_code" | "token_exchange")[];
             service?: string | null;
             post_logout_redirect_uris?: string[];
+            /**
+             * Format: uri
+             * @description http or https, without credentials, at most 2048 characters.
+             */
+            backchannel_logout_uri?: string | null;
         };
         /** @description The body of POST /products. */
         CreateProduct: {
@@ -1719,6 +1729,11 @@ export interface components {
              */
             post_logout_redirect_uris: string[];
             /**
+             * @description Where logout tokens are sent, if anywhere.
+             * @example https://shop.example.com/ended
+             */
+            backchannel_logout_uri: string | null;
+            /**
              * Format: date-time
              * @description ISO 8601, UTC, to the millisecond.
              * @example 2026-01-31T08:15:30.123Z
@@ -1768,6 +1783,11 @@ export interface components {
              *     ]
              */
             post_logout_redirect_uris: string[];
+            /**
+             * @description Where logout tokens are sent, if anywhere.
+             * @example https://shop.example.com/ended
+             */
+            backchannel_logout_uri: string | null;
             /**
              * Format: date-time
              * @description ISO 8601, UTC, to the millisecond.
@@ -6070,6 +6090,7 @@ export interface operations {
                      *           "post_logout_redirect_uris": [
                      *             "https://shop.example.com/goodbye"
                      *           ],
+                     *           "backchannel_logout_uri": "https://shop.example.com/ended",
                      *           "created_at": "2026-01-31T08:15:30.123Z"
                      *         }
                      *       ],
@@ -6175,6 +6196,7 @@ export interface operations {
                      *         "post_logout_redirect_uris": [
                      *           "https://shop.example.com/goodbye"
                      *         ],
+                     *         "backchannel_logout_uri": "https://shop.example.com/ended",
                      *         "created_at": "2026-01-31T08:15:30.123Z",
                      *         "client_secret": "ocs_…"
                      *       },
@@ -6249,6 +6271,7 @@ export interface operations {
                      *         "post_logout_redirect_uris": [
                      *           "https://shop.example.com/goodbye"
                      *         ],
+                     *         "backchannel_logout_uri": "https://shop.example.com/ended",
                      *         "created_at": "2026-01-31T08:15:30.123Z"
                      *       }
                      *     }
@@ -6381,6 +6404,7 @@ export interface operations {
                      *         "post_logout_redirect_uris": [
                      *           "https://shop.example.com/goodbye"
                      *         ],
+                     *         "backchannel_logout_uri": "https://shop.example.com/ended",
                      *         "created_at": "2026-01-31T08:15:30.123Z"
                      *       }
                      *     }
@@ -6460,6 +6484,7 @@ export interface operations {
                      *         "post_logout_redirect_uris": [
                      *           "https://shop.example.com/goodbye"
                      *         ],
+                     *         "backchannel_logout_uri": "https://shop.example.com/ended",
                      *         "created_at": "2026-01-31T08:15:30.123Z",
                      *         "client_secret": "ocs_…"
                      *       },

@@ -436,6 +436,8 @@ export interface components {
             revocation_endpoint_auth_methods_supported: string[];
             introspection_endpoint_auth_methods_supported: string[];
             authorization_response_iss_parameter_supported: boolean;
+            backchannel_logout_supported: boolean;
+            backchannel_logout_session_supported: boolean;
             subject_types_supported: string[];
             id_token_signing_alg_values_supported: string[];
             acr_values_supported: string[];
@@ -1305,6 +1307,8 @@ export interface operations {
                      *         "client_secret_basic"
                      *       ],
                      *       "authorization_response_iss_parameter_supported": true,
+                     *       "backchannel_logout_supported": true,
+                     *       "backchannel_logout_session_supported": true,
                      *       "subject_types_supported": [
                      *         "public"
                      *       ],
@@ -1397,6 +1401,8 @@ export interface operations {
                      *         "client_secret_basic"
                      *       ],
                      *       "authorization_response_iss_parameter_supported": true,
+                     *       "backchannel_logout_supported": true,
+                     *       "backchannel_logout_session_supported": true,
                      *       "subject_types_supported": [
                      *         "public"
                      *       ],

@@ -68,6 +68,7 @@ class Registration(NamedTuple):
     grants: tuple[str, ...] = ()
     service: str | None = None
     post_logout_redirect_uris: Sequence[str] = ()
+    backchannel_logout_uri: str | None = None
 
 
 async def register_client(
@@ -133,7 +134,7 @@ async def change_client(
         stored = {field: getattr(before, field) for field in Registration._fields}
         stored["scopes"] = spelled(before.scopes)
         wanted = Registration(**{**stored, **values})
-        check_kind(env, wanted, public=before.public)
+        check_kind(env, wanted, public=before.public, before=before)
         client = msgspec.structs.replace(before, **checked(wanted))
         check(before)
         if client == before:
@@ -258,8 +259,11 @@ def _found(client: Client | None) -> Client:
     return client
 
 
-def check_kind(env: Environment, wanted: Registration, *, public: bool) -> None:
-    """Raises `Invalid` where a client of this kind may not have what is wanted."""
+def check_kind(
+    env: Environment, wanted: Registration, *, public: bool, before: Client | None = None
+) -> None:
+    """Raises `Invalid` where a client of this kind may not have what is wanted. What it has already
+    may stay where only the settings no longer permit it."""
     faults: list[Fault] = []
     web = all(uri.startswith("https://") for uri in wanted.redirect_uris)
     may_pose = public and (not web or "device_code" in wanted.grants)
@@ -273,8 +277,15 @@ def check_kind(env: Environment, wanted: Registration, *, public: bool) -> None:
         faults.append(
             Fault("grants", f"must be some of {', '.join(EXTRA_GRANTS)}, not {unknown[0]}")
         )
-    if wanted.service and wanted.service not in env.settings.declared.services:
+    service, uri = wanted.service, wanted.backchannel_logout_uri
+    unknown_service = service and service not in env.settings.declared.services
+    if unknown_service and (before is None or service != before.service):
         faults.append(Fault("service", "is not declared"))
+    if uri and (before is None or uri != before.backchannel_logout_uri):
+        try:
+            env.destinations.check_url(uri)
+        except BrokenRule as rule:
+            faults.append(Fault("backchannel_logout_uri", str(rule)))
     if faults:
         raise invalid(*faults)
 

@@ -364,7 +364,7 @@ class ClientCreated(_WholeClient, frozen=True):
 
 _CHANGEABLE = (
     *("name", "redirect_uris", "scopes", "first_party", "grants", "service"),
-    "post_logout_redirect_uris",
+    *("post_logout_redirect_uris", "backchannel_logout_uri"),
 )
 
 
@@ -423,6 +423,20 @@ class TokenExchanged(_OfClient, frozen=True):
             "resource": self.resource,
             "scopes": spelled(self.scopes),
         }
+
+
+class ClientAccessEnded(_OfClient, frozen=True):
+    """Everything that a user had allowed an OAuth client was ended."""
+
+    action = "client.access_ended"
+
+    user_id: int
+    grants: int
+
+    @property
+    def details(self) -> Details:
+        """Its name, whose access it lost, and how many grants were revoked."""
+        return {"name": self.client.name, "user_id": self.user_id, "grants": self.grants}
 
 
 class ClientAuthorized(_OfClient, frozen=True):

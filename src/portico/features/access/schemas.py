@@ -19,6 +19,7 @@ from portico.core.oauth import (
 )
 from portico.core.rules import Between, Measured, OneOf
 from portico.core.scopes import SCOPES
+from portico.core.text import web_url
 from portico.core.times import moment
 from portico.features.access.rules import (
     MOST_NETWORKS,
@@ -238,6 +239,13 @@ class OAuthClientItem(msgspec.Struct, frozen=True, kw_only=True):
             examples=[["https://shop.example.com/goodbye"]],
         ),
     ]
+    backchannel_logout_uri: Annotated[
+        str | None,
+        Meta(
+            description="Where logout tokens are sent, if anywhere.",
+            examples=["https://shop.example.com/ended"],
+        ),
+    ]
     created_at: Timestamp
 
 
@@ -280,6 +288,7 @@ def _client_facts(client: Client) -> dict[str, Any]:
         "grants": list(client.grants),
         "service": client.service,
         "post_logout_redirect_uris": list(client.post_logout_redirect_uris),
+        "backchannel_logout_uri": client.backchannel_logout_uri,
         "created_at": timestamp(client.created_at),
     }
 
@@ -289,6 +298,7 @@ _RedirectUris = Annotated[list[str], Items(Text(redirect_uri), MAX_URIS)]
 _ClientScopes = Annotated[list[str], Items(Text(scope), SCOPES)]
 _FirstParty = Annotated[bool, Boolean()]
 _Grants = Annotated[list[str], Items(Text(OneOf(EXTRA_GRANTS)), EXTRA_GRANTS)]
+_BackchannelUri = Annotated[str | None, Nullable(Text(web_url))]
 _Service = Annotated[str | None, Nullable(Text(Measured(1, 100)))]
 
 
@@ -309,6 +319,7 @@ class CreateOAuthClient(msgspec.Struct, kw_only=True):
     grants: _Grants = []
     service: _Service = None
     post_logout_redirect_uris: _RedirectUris = []
+    backchannel_logout_uri: _BackchannelUri = None
 
 
 class ChangeOAuthClient(msgspec.Struct, kw_only=True):
@@ -323,6 +334,7 @@ class ChangeOAuthClient(msgspec.Struct, kw_only=True):
     grants: _Grants | UnsetType = UNSET
     service: _Service | UnsetType = UNSET
     post_logout_redirect_uris: _RedirectUris | UnsetType = UNSET
+    backchannel_logout_uri: _BackchannelUri | UnsetType = UNSET
 
 
 class ListClients(ListQuery, frozen=True):

@@ -1,6 +1,6 @@
 """API keys: digests, owners and lifetimes. A key itself is never stored."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Literal
 
 import msgspec
@@ -10,18 +10,21 @@ from portico.core.sessions import Methods, Proof
 from portico.core.times import SECOND
 from portico.core.users import Owner
 from portico.data.database import (
+    IN_ID_LIST,
     LOCKED,
     SKIP_LOCKED,
     AdvisoryLock,
     Database,
     Rank,
+    Reader,
     Row,
     Transaction,
     exclusive_lock,
+    id_list,
     integer,
 )
 from portico.data.listing import Keyset, Page, counted_page, page_by_id, page_of_matches
-from portico.data.queue import claiming
+from portico.data.queue import Queue, claiming
 from portico.data.table import (
     LOADED_BOOLEAN,
     SCOPES,
@@ -412,6 +415,16 @@ class Consent(msgspec.Struct, frozen=True):
     given_at: int
 
 
+class Application(msgspec.Struct, frozen=True):
+    """A client that a user has allowed something: all scopes of it, since when, and when it last
+    used them (epoch milliseconds)."""
+
+    client_row_id: int
+    scopes: frozenset[str]
+    since: int
+    last_used_at: int
+
+
 GRANTS = Table("grants", Grant, forms={"scopes": SCOPES, "amr": WORDS})
 TOKENS = Table("tokens", Token, forms={"scopes": SCOPES}, secrets=("refresh_hash", "access_hash"))
 _OWNER, _TOKEN, _GRANT = cuts(OWNERS, TOKENS, GRANTS)
@@ -430,15 +443,22 @@ _BY_ACCESS = f"{_OWNED} WHERE t.access_hash = :hash"
 _BY_REFRESH = f"{_OWNED} WHERE t.refresh_hash = :hash"
 _VALID = "revoked_at IS NULL AND expires_at > :now"
 _COUNT = f"SELECT count(*) FROM grants WHERE user_id = :user_id AND {_VALID}"
-_OF_CLIENTS = f"""
-SELECT count(*) OVER () AS total, {GRANTS.columns} FROM grants
+_ALLOWED = f"""
+SELECT client_row_id, scopes, created_at AS since, last_used_at FROM grants
 WHERE user_id = :user_id AND client_row_id IS NOT NULL AND {_VALID}
-ORDER BY id DESC LIMIT :limit OFFSET :offset"""
+UNION ALL SELECT client_row_id, scopes, given_at, given_at FROM consents WHERE user_id = :user_id"""
+_APPLICATIONS = f"""
+SELECT count(*) OVER () AS total, client_row_id, string_agg(scopes, ' '), min(since),
+    max(last_used_at)
+FROM ({_ALLOWED}) AS allowed GROUP BY client_row_id
+ORDER BY max(since) DESC, client_row_id DESC LIMIT :limit OFFSET :offset"""
+_ALLOWS = f"SELECT 1 FROM ({_ALLOWED}) AS allowed WHERE client_row_id = :client_row_id LIMIT 1"
 _LOGIN = f"client_row_id IS NULL AND {_VALID}"
 _REVOKE = "UPDATE grants SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING id"
 _REVOKE_OF_USER = """
 UPDATE grants SET revoked_at = :now WHERE id IN (
     SELECT id FROM grants WHERE user_id = :user_id AND revoked_at IS NULL AND id > :after
+        AND (client_row_id = :client_row_id OR :client_row_id = 0)
     ORDER BY id LIMIT :limit)
 RETURNING id"""
 _EXTEND = "UPDATE grants SET expires_at = :expires_at, last_used_at = :now WHERE id = :id"
@@ -471,7 +491,9 @@ _FORGET_CONSENT = """
 DELETE FROM consents WHERE user_id = :user_id
     AND (client_row_id = :client_row_id OR :client_row_id = 0)"""
 _FORGET_CONSENTS_TO = "DELETE FROM consents WHERE client_row_id = :client_row_id"
-_FORGET_CODES_OF_USER = "DELETE FROM authorization_codes WHERE user_id = :user_id"
+_FORGET_CODES_OF_USER = """
+DELETE FROM authorization_codes WHERE user_id = :user_id
+    AND (client_row_id = :client_row_id OR :client_row_id = 0)"""
 
 
 def _owned_grant(row: Row) -> OwnedToken:
@@ -500,12 +522,21 @@ class Grants:
         """The grant with this id, if any. With `tx` it is locked until the transaction ends."""
         return await GRANTS.get(self._db, grant_id, tx)
 
-    async def of_clients(self, user_id: int, now: int, *, offset: int, limit: int) -> Page[Grant]:
-        """One page of a user's valid grants to clients, newest first. The total is 0 past the last
-        page."""
+    async def applications(
+        self, user_id: int, now: int, *, offset: int, limit: int
+    ) -> Page[Application]:
+        """One page of the clients that a user allows something, the one allowed last first. The
+        total is 0 past the last page."""
         values = {"user_id": user_id, "now": now, "offset": offset, "limit": limit}
-        rows = await self._db.slow.all(_OF_CLIENTS, values)
-        return counted_page(rows, GRANTS.read)
+        rows = await self._db.slow.all(_APPLICATIONS, values)
+        return counted_page(
+            rows, lambda row: Application(row[0], frozenset(row[1].split()), *row[2:])
+        )
+
+    async def allows(self, reader: Reader, user_id: int, client_row_id: int, now: int) -> bool:
+        """Whether a user allows a client anything."""
+        values = {"user_id": user_id, "client_row_id": client_row_id, "now": now}
+        return await reader.one(_ALLOWS, values) is not None
 
     async def count(self, user_id: int, now: int) -> int:
         """How many valid grants a user has."""
@@ -602,13 +633,16 @@ class Grants:
         tx.invalidate(GRANTS.dependency(grant_id))
         return await tx.one(_REVOKE, {"id": grant_id, "now": now}) is not None
 
-    async def revoke_of_user(self, tx: Transaction, user_id: int, now: int) -> int:
-        """Revokes all of a user's grants and deletes their codes; returns how many grants it
-        revoked."""
-        await tx.run(_FORGET_CODES_OF_USER, {"user_id": user_id})
-        await tx.run(_FORGET_DEVICES_OF_USER, {"user_id": user_id})
-        await self.forget_consent(tx, user_id)
-        values, revoked = {"user_id": user_id, "now": now}, 0
+    async def revoke_of_user(
+        self, tx: Transaction, user_id: int, now: int, client_row_id: int = 0
+    ) -> int:
+        """Revokes all of a user's grants, or those to one client, with consents and codes; returns
+        how many grants it revoked."""
+        whose = {"user_id": user_id, "client_row_id": client_row_id}
+        await tx.run(_FORGET_CODES_OF_USER, whose)
+        await tx.run(_FORGET_DEVICES_OF_USER, whose)
+        await tx.run(_FORGET_CONSENT, whose)
+        values, revoked = {**whose, "now": now}, 0
         async for ids in in_batches(tx, self._db.engine, _REVOKE_OF_USER, values):
             tx.invalidate(*map(GRANTS.dependency, ids))
             revoked += len(ids)
@@ -634,11 +668,6 @@ class Grants:
     async def remember_consent(self, tx: Transaction, consent: Consent) -> None:
         """Remembers a consent, instead of an earlier one to the same client there."""
         await tx.run(_REMEMBER_CONSENT, CONSENTS.values(consent))
-
-    async def forget_consent(self, tx: Transaction, user_id: int, client_row_id: int = 0) -> None:
-        """Forgets what a user has allowed a client, or every client."""
-        values = {"user_id": user_id, "client_row_id": client_row_id}
-        await tx.run(_FORGET_CONSENT, values)
 
     async def forget_consents_to(self, tx: Transaction, client_row_id: int) -> None:
         """Forgets what anybody has allowed a client."""
@@ -700,7 +729,9 @@ WHERE code_hash = :hash AND polled_at + wait_ms <= :now RETURNING user_code"""
 _SLOW_DOWN = """
 UPDATE device_codes SET polled_at = :now, wait_ms = wait_ms + :more WHERE code_hash = :hash"""
 _TAKE = "DELETE FROM device_codes WHERE code_hash = :hash AND decision = 'allow' RETURNING scopes"
-_FORGET_DEVICES_OF_USER = "DELETE FROM device_codes WHERE user_id = :user_id"
+_FORGET_DEVICES_OF_USER = """
+DELETE FROM device_codes WHERE user_id = :user_id
+    AND (client_row_id = :client_row_id OR :client_row_id = 0)"""
 
 
 class DeviceCodes:
@@ -738,6 +769,76 @@ class DeviceCodes:
     async def take(self, tx: Transaction, code_hash: bytes) -> bool:
         """Removes a code that somebody has allowed; False if it was taken before."""
         return await tx.one(_TAKE, {"hash": code_hash}) is not None
+
+
+class Logout(msgspec.Struct, frozen=True):
+    """A client that is yet to be told that a session of a user has ended, or all of theirs if `sid`
+    is None. `attempts` have begun; `next_attempt_at` is in epoch milliseconds."""
+
+    id: int
+    client_row_id: int
+    user_id: int
+    sid: str | None
+    attempts: int
+    next_attempt_at: int
+
+
+LOGOUTS = Table("logouts", Logout)
+
+# Not DISTINCT at the top: PostgreSQL would take the parameter for text. No row of a client is
+# locked, and so none refers to one.
+_ANNOUNCE = """
+INSERT INTO logouts (client_row_id, user_id, sid, attempts, next_attempt_at)
+SELECT client_row_id, user_id, sid, 0, :now FROM (
+    SELECT DISTINCT g.client_row_id, g.user_id, g.sid
+    FROM grants AS g JOIN oauth_clients AS c ON c.id = g.client_row_id
+    WHERE c.backchannel_logout_uri IS NOT NULL AND {which}
+) AS ended
+RETURNING id"""
+_ANNOUNCE_SESSION = _ANNOUNCE.format(which="g.user_id = :user_id AND g.sid = :sid")
+_ANNOUNCE_USER = _ANNOUNCE.format(
+    which="g.user_id = :user_id AND g.revoked_at IS NULL AND g.expires_at > :now"
+    " AND (g.client_row_id = :client_row_id OR :client_row_id = 0)"
+)
+_DUE_CLIENTS = """
+SELECT client_row_id FROM logouts WHERE next_attempt_at <= :before AND NOT (client_row_id {full})
+GROUP BY client_row_id ORDER BY min(next_attempt_at) LIMIT :limit"""
+
+
+class Logouts:
+    """The clients of one environment that are yet to be told of ended sessions."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self.queue = Queue(
+            db, LOGOUTS, channel="client_row_id = :client_row_id_{n}", counted="attempts"
+        )
+        """Each client is a channel."""
+
+    async def of_session(self, tx: Transaction, user_id: int, sid: str, now: int) -> bool:
+        """Queues the clients that the user has signed in to in this session; returns whether there
+        are any."""
+        values = {"user_id": user_id, "sid": sid, "now": now}
+        return bool(await tx.all(_ANNOUNCE_SESSION, values))
+
+    async def of_user(
+        self, tx: Transaction, user_id: int, now: int, client_row_id: int = 0
+    ) -> bool:
+        """Queues one client, or all, for every session with a valid grant to it; returns whether
+        there are any."""
+        values = {"user_id": user_id, "client_row_id": client_row_id, "now": now}
+        return bool(await tx.all(_ANNOUNCE_USER, values))
+
+    async def due_clients(self, before: int, but: Collection[int], limit: int) -> list[int]:
+        """The clients with something due by then, the longest due first, except some."""
+        engine = self._db.engine
+        sql = _DUE_CLIENTS.format(full=IN_ID_LIST[engine])
+        values = {"before": before, "limit": limit, **id_list(engine, but)}
+        return [row[0] for row in await self._db.all(sql, values)]
+
+    async def remove(self, tx: Transaction, row_id: int) -> None:
+        """Removes one that was told, or is given up."""
+        await tx.run(LOGOUTS.delete, {"id": row_id})
 
 
 class SigningKey(msgspec.Struct, frozen=True):

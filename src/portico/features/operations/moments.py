@@ -27,6 +27,7 @@ _LATER = ("expires_at", "access_expires_at", "refresh_expires_at", "signs_at", "
 
 _PAST = (
     *(("events", "at"), ("failed_requests", "at"), ("untold_imports", "at")),
+    ("logouts", "next_attempt_at"),
     *(("known_addresses", "last_at"), ("known_devices", "last_at"), ("wrong_codes", "last_at")),
 )
 """Further columns of moments that have passed."""

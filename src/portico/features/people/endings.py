@@ -5,6 +5,7 @@ import msgspec
 from portico.change import Change
 from portico.core.users import User
 from portico.environment import Environment
+from portico.features.access.backchannel import announce_ends
 from portico.features.access.storage import Grants
 from portico.features.people.rules import InvitationRevoked, UserResumed, UserSuspended
 from portico.features.people.storage import EmailTokens, Invitations, Users
@@ -16,6 +17,7 @@ async def end_sign_ins(
 ) -> tuple[int, int]:
     """Ends a user's sessions except `but_session`, pending sign-ins, logins and consents; API keys
     stay. Returns how many sessions and how many grants it ended."""
+    await announce_ends(env, change, user_id)
     sessions = await env[Sessions].delete_of_user(change.tx, user_id, but=but_session)
     await env[FactorStore].delete_pending_of_user(change.tx, user_id)
     grants = await env[Grants].revoke_of_user(change.tx, user_id, change.now)

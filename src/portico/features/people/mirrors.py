@@ -15,6 +15,7 @@ from portico.core.errors import NotFound, Unavailable
 from portico.core.users import AccountState, User, email_key
 from portico.data.database import UniqueViolation
 from portico.environment import Environment
+from portico.features.access.backchannel import announce_ends
 from portico.features.people.endings import set_suspended
 from portico.features.people.rules import UserChanged, UserCreated, UserDeleted
 from portico.features.people.storage import Users
@@ -101,6 +102,7 @@ async def _create(env: Environment, sandbox: Environment, account_id: int, by: A
 
 
 async def _remove(sandbox: Environment, change: Change, user: User) -> None:
+    await announce_ends(sandbox, change, user.id)
     await sandbox[Users].delete(change.tx, user.id)
     change.note(UserDeleted(user))
 

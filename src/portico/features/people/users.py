@@ -22,6 +22,7 @@ from portico.core.ids import whole_number
 from portico.core.users import User, new_user, same_mailbox, typed_email
 from portico.data.database import UniqueViolation
 from portico.environment import Environment
+from portico.features.access.backchannel import announce_ends
 from portico.features.events.audit import Audit
 from portico.features.mail.letters import notify
 from portico.features.people.endings import end_prepared, end_sign_ins
@@ -262,6 +263,7 @@ async def delete_user(env: Environment, user_id: int, check: Check, by: Author) 
         await change.check()  # callers who delete themselves have no credential afterwards
         await env.release(change, "users", user_id)
         await end_prepared(env, change, user_id)
+        await announce_ends(env, change, user_id)
         await env[Users].delete(change.tx, user_id)
         await _uninvite(env, change, user.email)
         change.note(UserDeleted(user))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from portico.cli import prepared
-    from portico.core import audit, errors
+    from portico.core import audit
     from portico.core import sessions as domain_sessions
     from portico.features.access import storage as access_storage
     from portico.features.people import accounts
@@ -181,10 +181,7 @@ async def _end(env: Environment, kind: str, row_id: int) -> None:
     if kind == SESSION:
         await signin_service.end_session(env, row_id, audit.OPERATOR)
         return
-    try:
-        await signin_service.end_grant(env, row_id, audit.OPERATOR)
-    except errors.NotFound:
-        raise errors.NotFound(f"There is no login {row_id}.") from None
+    await signin_service.end_login(env, row_id, audit.OPERATOR)
 
 
 async def _end_all(env: Environment, chosen: Namespace) -> tuple[int, int]:

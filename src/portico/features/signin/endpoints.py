@@ -134,6 +134,8 @@ def metadata(env: Environment) -> ServerMetadata:
         revocation_endpoint_auth_methods_supported=[*methods, "none"],
         introspection_endpoint_auth_methods_supported=methods,
         authorization_response_iss_parameter_supported=True,
+        backchannel_logout_supported=True,
+        backchannel_logout_session_supported=True,
         subject_types_supported=["public"],
         id_token_signing_alg_values_supported=[ALGORITHM],
         acr_values_supported=[*LEVELS],

@@ -129,6 +129,8 @@ class ServerMetadata(msgspec.Struct, frozen=True, kw_only=True):
     revocation_endpoint_auth_methods_supported: _ClientMethods
     introspection_endpoint_auth_methods_supported: _ClientMethods
     authorization_response_iss_parameter_supported: bool
+    backchannel_logout_supported: bool
+    backchannel_logout_session_supported: bool
     subject_types_supported: list[Annotated[str, Meta(examples=["public"])]]
     id_token_signing_alg_values_supported: list[Annotated[str, Meta(examples=["RS256"])]]
     acr_values_supported: list[Annotated[str, Meta(examples=["1"])]]

@@ -17,7 +17,9 @@ from portico.core.sessions import BY_CODE, BY_PASSWORD, Methods
 from portico.core.user_agents import read_agent
 from portico.core.users import PASSWORD_LENGTH, User, normalized_password, typed_email
 from portico.environment import Environment
+from portico.features.access.backchannel import announce_end, announce_ends
 from portico.features.access.credentials import SUSPENDED
+from portico.features.access.rules import ClientAccessEnded
 from portico.features.access.storage import Clients, Grants
 from portico.features.mail.letters import notify
 from portico.features.people.endings import end_sign_ins
@@ -59,33 +61,48 @@ async def end_session(
         if session is None or of_user not in (None, session.user_id):
             raise NotFound(f"There is no session {session_id}.")
         await env[Sessions].delete(change.tx, session_id)
+        await announce_end(env, change, session)
         change.note(SessionRevoked(session))
 
     await env.change(by, work)
 
 
-async def end_grant(
+async def end_login(
     env: Environment, grant_id: int, by: Author, *, of_user: int | None = None
 ) -> None:
-    """Ends a login or a consent at once, with all its tokens. Raises `NotFound`, also if it is
-    already revoked."""
-    found = await env[Grants].get(grant_id)
-    row_id = found.client_row_id if found else None
-    client = None if row_id is None else await env[Clients].get(row_id)
+    """Ends a login at once, with all its tokens. Raises `NotFound`, also if it is already
+    revoked."""
 
     async def work(change: Change) -> None:
         await change.check()
         grant = await change.lock(env[Grants], grant_id)
         if (
             grant is None
+            or grant.client_row_id is not None
             or of_user not in (None, grant.user_id)
             or not await env[Grants].revoke(change.tx, grant_id, change.now)
         ):
-            raise NotFound(f"There is no grant {grant_id}.")
-        if client is not None:
-            await env[Grants].forget_consent(change.tx, grant.user_id, client.id)
-        why = {"client_id": client.client_id if client else None}
-        change.note(GrantRevoked(grant_id, grant.user_id, why))
+            raise NotFound(f"There is no login {grant_id}.")
+        change.note(GrantRevoked(grant_id, grant.user_id, {"client_id": None}))
+
+    await env.change(by, work)
+
+
+async def end_application(env: Environment, client_row_id: int, user_id: int, by: Author) -> None:
+    """Ends everything that a user allows a client at once, and announces that to it. Raises
+    `NotFound`, also if the user allows it nothing."""
+
+    async def work(change: Change) -> None:
+        await change.check()
+        await locked_user(env, change, user_id)
+        client = await change.lock(env[Clients], client_row_id)
+        if client is None or not await env[Grants].allows(
+            change.tx, user_id, client_row_id, change.now
+        ):
+            raise NotFound("This user does not allow this application anything.")
+        await announce_ends(env, change, user_id, client_row_id)
+        grants = await env[Grants].revoke_of_user(change.tx, user_id, change.now, client_row_id)
+        change.note(ClientAccessEnded(client, user_id, grants))
 
     await env.change(by, work)
 
@@ -128,7 +145,7 @@ async def log_out(
             credential_id=grant.id,
         )
         with suppress(NotFound):
-            await end_grant(env, grant.id, whose)
+            await end_login(env, grant.id, whose)
             ended = True
     return ended
 

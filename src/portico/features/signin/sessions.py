@@ -10,6 +10,7 @@ from portico.core.sessions import MAX_SECONDS, Session
 from portico.core.times import SECOND
 from portico.core.users import User
 from portico.environment import Environment
+from portico.features.access.backchannel import announce_end
 from portico.features.access.credentials import ENDED
 from portico.features.signin.rules import SessionRevoked, SignedOut
 from portico.features.signin.service import (
@@ -61,8 +62,12 @@ async def open_session(env: Environment, proven: Proven, by: Author, browser: Br
 
     async def work(change: Change) -> Opened:
         current = await lock_proven_user(env, change, proven)
-        if replaced is not None and await env[Sessions].delete(change.tx, replaced.session.id):
-            change.note(SessionRevoked(replaced.session, replaced=True))
+        if replaced is not None:
+            ended = await env[Sessions].delete(change.tx, replaced.session.id)
+            if ended is not None:
+                change.note(SessionRevoked(ended, replaced=True))
+                if ended.sid != sid:
+                    await announce_end(env, change, ended)
         session = await env[Sessions].insert(
             change.tx,
             user_id=current.id,
@@ -96,7 +101,9 @@ async def close_session(env: Environment, by: Author) -> None:
     session_id = by.actor.credential_id or 0
 
     async def work(change: Change) -> None:
-        if await env[Sessions].delete(change.tx, session_id):
+        ended = await env[Sessions].delete(change.tx, session_id)
+        if ended is not None:
+            await announce_end(env, change, ended)
             change.note(SignedOut(session_id))
 
     # If two do this at once, the second finds nothing to end, which is no error.

@@ -33,7 +33,7 @@ _LATEST = "SELECT max(id) FROM sessions"
 _SEEN = move_forward("sessions", "last_seen_at", "last_seen_at < :at")
 _PROVE = """
 UPDATE sessions SET amr = :amr, proved_at = :now WHERE id = :id AND user_id = :user_id"""
-_DELETE_SESSION = "DELETE FROM sessions WHERE id = :id RETURNING id"
+_DELETE_SESSION = f"DELETE FROM sessions WHERE id = :id RETURNING {SESSIONS.columns}"
 _DELETE_OF_USER = """
 DELETE FROM sessions WHERE id IN (
     SELECT id FROM sessions WHERE user_id = :user_id AND id <> :except AND id > :after
@@ -126,10 +126,11 @@ class Sessions:
         proof = {"id": session_id, "user_id": user_id, "amr": WORDS.store(amr), "now": now}
         await tx.run(_PROVE, proof)
 
-    async def delete(self, tx: Transaction, session_id: int) -> bool:
-        """Ends a session; returns whether there was one."""
+    async def delete(self, tx: Transaction, session_id: int) -> Session | None:
+        """Ends a session; returns it if there was one."""
         tx.invalidate(SESSIONS.dependency(session_id))
-        return await tx.one(_DELETE_SESSION, {"id": session_id}) is not None
+        row = await tx.one(_DELETE_SESSION, {"id": session_id})
+        return SESSIONS.read(row) if row else None
 
     async def delete_of_user(self, tx: Transaction, user_id: int, *, but: int = 0) -> int:
         """Ends a user's sessions except one; returns how many it ended."""

@@ -190,7 +190,8 @@ CREATE TABLE oauth_clients (
     grants TEXT NOT NULL DEFAULT '',
     service TEXT,
     origin TEXT NOT NULL DEFAULT 'registered',
-    post_logout_redirect_uris TEXT NOT NULL DEFAULT '[]'
+    post_logout_redirect_uris TEXT NOT NULL DEFAULT '[]',
+    backchannel_logout_uri TEXT
 ) STRICT;
 CREATE INDEX oauth_clients_by_user ON oauth_clients (user_id, id);
 CREATE INDEX oauth_clients_by_themselves ON oauth_clients (id) WHERE origin <> 'registered';
@@ -217,6 +218,7 @@ CREATE TABLE grants (
 CREATE INDEX grants_by_user ON grants (user_id, id);
 CREATE INDEX grants_by_client ON grants (client_row_id, id);
 CREATE INDEX grants_by_expiry ON grants (expires_at);
+CREATE INDEX grants_by_session ON grants (sid) WHERE sid IS NOT NULL;
 
 -- What a user has allowed a client, at this redirect URI and for this resource ('' for the API): asked
 -- again only for more, or once the role differs.
@@ -636,6 +638,18 @@ CREATE TABLE mails (
     next_attempt_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX mails_by_attempt ON mails (next_attempt_at);
+
+-- OAuth clients that are yet to be told that a session of a user, or all of theirs, has ended.
+CREATE TABLE logouts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    client_row_id INTEGER NOT NULL,
+    user_id INTEGER NOT NULL,
+    sid TEXT,
+    attempts INTEGER NOT NULL,
+    next_attempt_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX logouts_by_client ON logouts (client_row_id, next_attempt_at);
+CREATE INDEX logouts_by_attempt ON logouts (next_attempt_at);
 
 -- What imports in batches have stored and not told yet; `stored` is JSON.
 CREATE TABLE untold_imports (

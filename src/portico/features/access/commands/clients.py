@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from portico.cli import prepared
     from portico.core import audit, oauth
+    from portico.core import text as core_text
     from portico.features.access import clients as services_clients
     from portico.features.access import storage as access_storage
     from portico.features.people import accounts
@@ -127,6 +128,12 @@ def _add_registration_options(create: ArgumentParser) -> None:
         default=[],
         help="where the browser may go after signing out; can be repeated",
     )
+    create.add_argument(
+        "--backchannel-logout-uri",
+        metavar="URL",
+        type=by_rule(lambda given: core_text.web_url(given)),
+        help="where logout tokens are sent when a session of a user ends",
+    )
     add_sandbox(create)
 
 
@@ -168,6 +175,7 @@ async def _register(env: Environment, chosen: Namespace) -> Registered:
         grants=tuple(dict.fromkeys(chosen.grant)),
         service=chosen.service,
         post_logout_redirect_uris=chosen.post_logout_redirect_uri,
+        backchannel_logout_uri=chosen.backchannel_logout_uri,
     )
     return await services_clients.register_client(
         env, owner, wanted, public=chosen.public, by=audit.OPERATOR

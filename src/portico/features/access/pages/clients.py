@@ -18,9 +18,9 @@ from portico.features.access.clients import (
     register_client,
     renew_secret,
 )
-from portico.features.access.storage import Clients, Grant, Grants
+from portico.features.access.storage import Application, Clients, Grants
 from portico.features.signin.pages.step_up import fresh
-from portico.features.signin.service import end_grant
+from portico.features.signin.service import end_application
 from portico.web.messages import Reply
 from portico.web.pages.filters import in_order, named, scope_words
 from portico.web.pages.paging import PER_PAGE, numbered, offset_of, page_of
@@ -201,66 +201,61 @@ PAGES = (
 )
 
 
-async def granted_by(
+async def allowed_by(
     env: Environment, user_id: int, now: int, *, page: int = 1
-) -> Page[tuple[Grant, Client]]:
-    """A page of an account's grants, each with its client."""
-    grants = await env[Grants].of_clients(user_id, now, offset=offset_of(page), limit=PER_PAGE)
-    allowed = [(one, client) for one in grants.rows if (client := await _client_of(env, one))]
-    return Page(allowed, grants.total)
-
-
-async def _client_of(env: Environment, grant: Grant) -> Client | None:
-    return await env[Clients].get(grant.client_row_id) if grant.client_row_id else None
+) -> Page[tuple[Application, Client]]:
+    """A page of the applications that an account allows something, each with its client."""
+    found = await env[Grants].applications(user_id, now, offset=offset_of(page), limit=PER_PAGE)
+    clients = [(one, await env[Clients].get(one.client_row_id)) for one in found.rows]
+    return Page([(one, client) for one, client in clients if client], found.total)
 
 
 async def show_applications(visit: Visit) -> Reply:
     """GET /applications."""
     owner = await visit.owner()
 
-    async def on(page: int) -> Page[tuple[Grant, Client]]:
+    async def on(page: int) -> Page[tuple[Application, Client]]:
         if owner is None:
             return Page([], 0)
-        return await granted_by(visit.env, owner.id, visit.request.now, page=page)
+        return await allowed_by(visit.env, owner.id, visit.request.now, page=page)
 
-    page, grants = await page_of(visit, on)
+    page, found = await page_of(visit, on)
     return visit.page(
         "applications.html",
         "Applications",
-        grants=grants.rows,
-        **numbered(page, grants.total),
+        applications=found.rows,
+        **numbered(page, found.total),
     )
 
 
 async def ask_revoke(visit: Visit) -> Reply:
     """GET /applications/revoke."""
     env, owner = visit.env, await visit.owner()
-    grant = await env[Grants].get(visit.sent_id())
+    client = await env[Clients].get(visit.sent_id())
     if (
-        grant is not None
-        and owner is not None
-        and grant.user_id == owner.id
-        and grant.lives(visit.request.now)
-        and (client := await _client_of(env, grant))
+        client is None
+        or owner is None
+        or not await env[Grants].allows(env.db, owner.id, client.id, visit.request.now)
     ):
-        return visit.asks(
-            f"Revoke the access of {named(client.name, client.id)}?",
-            "It can no longer access your account until you allow it again.",
-            words="Revoke access",
-            danger=True,
-            action="/applications/revoke",
-            back=("/applications", "Applications"),
-            id=grant.id,
+        raise NotFound(
+            "This application has no access to your account. You may have revoked it already."
         )
-    raise NotFound(
-        "This application has no access to your account. You may have revoked it already."
+    name = named(client.name, client.id)
+    return visit.asks(
+        f"Revoke the access of {name}?",
+        "It can no longer access your account until you allow it again.",
+        words="Revoke access",
+        danger=True,
+        action="/applications/revoke",
+        back=("/applications", "Applications"),
+        id=client.id,
     )
 
 
 async def revoke(visit: Visit) -> Reply:
     """POST /applications/revoke."""
     by = await visit.by()
-    await end_grant(visit.env, visit.sent_id(), by, of_user=by.actor.user_id or 0)
+    await end_application(visit.env, visit.sent_id(), by.actor.user_id or 0, by)
     return visit.go("/applications", done="application-revoked")
 
 

@@ -12,7 +12,7 @@ from portico.core.rules import OneOf
 from portico.core.users import ROLES, User
 from portico.data.listing import Order, Page
 from portico.environment import Environment
-from portico.features.access.pages.clients import granted_by
+from portico.features.access.pages.clients import allowed_by
 from portico.features.access.pages.keys import shown
 from portico.features.access.storage import ApiKeys
 from portico.features.people.accounts import resume, suspend
@@ -22,7 +22,13 @@ from portico.features.people.users import change_user, create_user, delete_user,
 from portico.features.signin.pages.devices import devices_of
 from portico.features.signin.pages.step_up import fresh
 from portico.features.signin.second_factor import reset_factors
-from portico.features.signin.service import end_grant, end_session, must_enrol, sign_out_everywhere
+from portico.features.signin.service import (
+    end_application,
+    end_login,
+    end_session,
+    must_enrol,
+    sign_out_everywhere,
+)
 from portico.features.signin.storage import FactorStore
 from portico.web.messages import Reply
 from portico.web.pages.filters import named
@@ -135,7 +141,7 @@ async def _page(visit: Visit, person: User, mine: Values | None = None) -> Reply
     """The page of a user, with another admin's changes beside `mine` if they conflict."""
     env, now, stored = visit.env, visit.request.now, _stored(person)
     devices = await devices_of(env, person.id, now)
-    grants = await granted_by(env, person.id, now)
+    applications = await allowed_by(env, person.id, now)
     keys = await env[ApiKeys].usable_first(person.id, now, offset=0, limit=PER_PAGE)
     return visit.page(
         "user.html",
@@ -148,8 +154,8 @@ async def _page(visit: Visit, person: User, mine: Values | None = None) -> Reply
         all_keys=keys.total,
         devices=devices.rows,
         all_devices=devices.total,
-        grants=grants.rows,
-        all_grants=grants.total,
+        applications=applications.rows,
+        all_applications=applications.total,
         factors=await env[FactorStore].of_user(person.id),
         **_choices(visit, person.plan),
     )
@@ -244,9 +250,12 @@ async def ask_end(visit: Visit) -> Reply:
 async def end(visit: Visit) -> Reply:
     """POST /users/end."""
     person = await _asked(visit)
-    ends = end_session if visit.sent("kind") == "session" else end_grant
-    row_id = visit.sent_number("row") or 0
-    await ends(visit.env, row_id, await visit.by(), of_user=person.id)
+    row_id, by = visit.sent_number("row") or 0, await visit.by()
+    if visit.sent("kind") == "application":
+        await end_application(visit.env, row_id, person.id, by)
+    else:
+        ends = end_session if visit.sent("kind") == "session" else end_login
+        await ends(visit.env, row_id, by, of_user=person.id)
     return _shown(visit, person.id, "access-ended")
 
 

@@ -6,7 +6,7 @@ from portico.core.errors import NotFound
 from portico.core.user_agents import read_agent
 from portico.data.listing import Page
 from portico.environment import Environment
-from portico.features.signin.service import end_grant, end_session, sign_out_everywhere
+from portico.features.signin.service import end_login, end_session, sign_out_everywhere
 from portico.features.signin.storage import Devices, KnownDevice
 from portico.web.messages import Reply
 from portico.web.pages.paging import PER_PAGE, numbered, offset_of, page_of
@@ -99,7 +99,7 @@ async def ask_end(visit: Visit) -> Reply:
 
 async def end(visit: Visit) -> Reply:
     """POST /devices/end."""
-    ends = {"session": end_session, "login": end_grant}.get(visit.sent("kind"))
+    ends = {"session": end_session, "login": end_login}.get(visit.sent("kind"))
     if ends is None:
         raise NotFound("This device is no longer signed in.")
     await ends(visit.env, visit.sent_id(), visit.request.by, of_user=visit.user.id)
