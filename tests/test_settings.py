@@ -275,6 +275,15 @@ def test_file_may_be_named_and_speak_toml_or_text(tmp_path: Path) -> None:
         ("PROVIDERdomains = ['nowhere']", "sign_in.corp.domains must be a domain name"),
         ("PROVIDERdomains = ['münchen.de']", "in its ASCII form, such as xn--mnchen-3ya.de"),
         ("PROVIDERissuer = 1", "not TOML"),
+        ("PROVIDERpreset = 'gitlab'", "sign_in.corp.preset must be one of github"),
+        ("PROVIDERpreset = 1", "sign_in.corp.preset must be one of github"),
+        ("PROVIDERuser_endpoint = 'https://a.test/'", "'user_endpoint' is not a setting"),
+        ("[sign_in.github]\npreset = 'github'", "needs client_id and client_secret too"),
+        (
+            "PROVIDERpreset = 'github'\ntoken_endpoint = 'http://a.test/'",
+            "sign_in.corp.token_endpoint must be an https:// address",
+        ),
+        ("PROVIDERpreset = 'github'\nsubject_field = ''", "sign_in.corp.subject_field must be"),
     ],
 )
 def test_impossible_line_of_the_file_is_refused(tmp_path: Path, text: str, fault: str) -> None:

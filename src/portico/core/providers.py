@@ -12,9 +12,26 @@ VISIT_SECONDS = 600
 """How long a user may take at a provider, or wait to be linked."""
 
 
+class PlainOAuth(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a provider without OpenID Connect is asked who has signed in, and what its answers call
+    that. Without `emails_endpoint`, which returns a list, the e-mail is in the answer of
+    `user_endpoint`."""
+
+    authorization_endpoint: str
+    token_endpoint: str
+    user_endpoint: str
+    emails_endpoint: str | None = None
+    scope: str
+    subject_field: str
+    name_field: str
+    email_field: str
+    email_verified_field: str
+
+
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """A configured provider. `domains` (in the form of `mail_domain`) limits who may use it; empty
-    means everyone. With `create_users`, unknown users get an account with `role`."""
+    """A configured provider. `plain` is set if it has no OpenID Connect; its `issuer` then only
+    names whose subjects are linked. `domains` (in the form of `mail_domain`) limits who may use it;
+    empty means everyone. With `create_users`, unknown users get an account with `role`."""
 
     name: str
     issuer: str
@@ -24,6 +41,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     domains: tuple[str, ...] = ()
     create_users: bool = False
     role: str = "viewer"
+    plain: PlainOAuth | None = None
 
     def __repr__(self) -> str:
         return f"Provider({self.name!r}, issuer={self.issuer!r})"

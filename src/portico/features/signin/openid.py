@@ -1,5 +1,6 @@
 """The relying party of other identity providers: OpenID Connect Core 1.0 with the code flow,
-discovery, PKCE (RFC 7636), and the issuer in the authorization response (RFC 9207).
+discovery, PKCE (RFC 7636), and the issuer in the authorization response (RFC 9207). Of a provider
+that has only OAuth 2.0, who has signed in is read from its own API.
 
 A provider is trusted to identify people and in nothing else: the size of its answers is bounded,
 and the log says why an answer was refused.
@@ -7,7 +8,8 @@ and the log says why an answer was refused.
 
 import logging
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from hmac import compare_digest
 from hmac import digest as mac
 from itertools import islice
@@ -22,11 +24,11 @@ from joserfc.jwk import import_key
 
 from portico.core.errors import BrokenRule, PermissionDenied, Unavailable
 from portico.core.oauth import CHALLENGE_METHOD, OPENID_SCOPES, challenge_of
-from portico.core.providers import VISIT_SECONDS, Person, Provider, is_address
+from portico.core.providers import VISIT_SECONDS, Person, PlainOAuth, Provider, is_address
 from portico.core.secrets import base64url
 from portico.core.text import text_fault
 from portico.core.times import MINUTE, SECOND, Clock
-from portico.core.users import email
+from portico.core.users import email, mail_domain
 from portico.outbound.fetching import Fetched, Fetcher, Unfetched
 
 ALGORITHMS = [
@@ -117,6 +119,14 @@ class _Tokens(msgspec.Struct):
     access_token: str | None = None
 
 
+class _PlainTokens(msgspec.Struct):
+    access_token: str
+
+
+_AS_JSON = {"accept": "application/json", "user-agent": "Portico"}
+"""GitHub answers otherwise with a form, and refuses programs that do not say who they are."""
+
+
 class _Keys(msgspec.Struct):
     keys: list[dict[str, Any]]
 
@@ -155,17 +165,20 @@ class RelyingParty:
     ) -> str:
         """The address to send the browser to. With `again` the provider must authenticate the
         person anew. Raises `Unavailable`."""
-        endpoint = (await self._metadata(provider)).authorization_endpoint
         asked = {
             "response_type": "code",
             "client_id": provider.client_id,
             "redirect_uri": redirect_uri,
-            "scope": " ".join(OPENID_SCOPES),
             "state": attempt.state,
-            "nonce": attempt.nonce,
             "code_challenge": challenge_of(attempt.verifier),
             "code_challenge_method": CHALLENGE_METHOD,
         }
+        if provider.plain is not None:
+            endpoint = provider.plain.authorization_endpoint
+            asked |= {"scope": provider.plain.scope}
+        else:
+            endpoint = (await self._metadata(provider)).authorization_endpoint
+            asked |= {"scope": " ".join(OPENID_SCOPES), "nonce": attempt.nonce}
         if again:
             # Some providers let ID tokens expire `max_age` after the password was checked, so it
             # leaves time for a second factor.
@@ -184,8 +197,12 @@ class RelyingParty:
         """The person who has signed in at the provider, from an answer that belongs to the visit.
         `since` (epoch milliseconds) is set if they had to authenticate anew: it is the earliest
         time for that. Raises `NotAccepted` and `Unavailable`."""
-        metadata = await self._metadata(provider)
         try:
+            if provider.plain is not None:
+                return await self._plain_person(
+                    provider, provider.plain, attempt, redirect_uri, answer.code
+                )
+            metadata = await self._metadata(provider)
             _check_issuer(provider, metadata, answer)
             tokens = await self._exchange(provider, metadata, attempt, redirect_uri, answer.code)
             claims = await self._claims(metadata, tokens.id_token)
@@ -201,6 +218,38 @@ class RelyingParty:
             ) from None
         except Unfetched as error:
             raise _away(provider, error) from None
+
+    async def _plain_person(
+        self,
+        provider: Provider,
+        plain: PlainOAuth,
+        attempt: LoginAttempt,
+        redirect_uri: str,
+        code: str,
+    ) -> Person:
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect_uri,
+            "code_verifier": attempt.verifier,
+            "client_id": provider.client_id,
+            "client_secret": provider.client_secret,
+        }
+        answer = await self._fetcher.post(plain.token_endpoint, _AS_JSON, form)
+        token = _header_safe(_read(answer, _PlainTokens).access_token)
+        headers = {**_AS_JSON, "authorization": f"Bearer {token}"}
+        user = _read(await self._fetcher.get(plain.user_endpoint, headers), dict[str, Any])
+        emails = [user]
+        if plain.emails_endpoint is not None:
+            answer = await self._fetcher.get(plain.emails_endpoint, headers)
+            emails = _read(answer, list[dict[str, Any]])
+        subject, name = user.get(plain.subject_field), user.get(plain.name_field)
+        if isinstance(subject, int) and not isinstance(subject, bool):
+            subject = str(subject)
+        if not isinstance(subject, str):
+            raise _InvalidAnswer(f"it names nobody: {plain.subject_field} is missing")
+        address = _verified_email(provider, plain, emails)
+        return _person(_Facts(subject, address, email_verified=True, name=name))
 
     async def _metadata(self, provider: Provider) -> _Metadata:
         known = self._known.get(provider.issuer)
@@ -335,6 +384,22 @@ def _person(facts: _Facts) -> Person:
     # JumpCloud and Cognito send the word. `in` would take 1 for True.
     verified = facts.email_verified is True or facts.email_verified == "true"
     return Person(facts.sub, address, verified, name)
+
+
+def _verified_email(
+    provider: Provider, plain: PlainOAuth, emails: Sequence[Mapping[str, Any]]
+) -> str | None:
+    """The first e-mail that the provider has verified: of `domains` if there are any, and the
+    primary one before others."""
+    found = []
+    for one in emails:
+        address = one.get(plain.email_field)
+        if one.get(plain.email_verified_field) is True and isinstance(address, str):
+            with suppress(BrokenRule):
+                address = email(address)
+                other = mail_domain(address) not in provider.domains
+                found.append((other, one.get("primary") is not True, address))
+    return min(found, key=lambda one: one[:2])[2] if found else None
 
 
 def _fits(key: dict[str, Any], header: dict[str, Any]) -> bool:

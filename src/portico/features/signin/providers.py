@@ -90,7 +90,9 @@ async def begin_visit(
     again: bool,
 ) -> BegunVisit:
     """Begins a visit to a provider: to sign in or, with `user_id`, to link that account. With
-    `again` the provider is asked to authenticate the person anew. Raises `Unavailable`."""
+    `again` the provider is asked to authenticate the person anew, which one without OpenID Connect
+    cannot prove to have done. Raises `Unavailable`."""
+    again = again and provider.plain is None
     secret = mint(_AGAIN if again else "", env.random)
     address = await env[RelyingParty].address(
         provider, LoginAttempt.of(secret), redirect_uri, again=again
