@@ -84,7 +84,7 @@ class Compiled:
         self.words = kind.one.replace("-", " ")
         """What people call a record."""
         self.reads, self.writes = f"read:{kind.many}", f"write:{kind.many}"
-        fields: Sequence[Field] = kind.record.declared_fields
+        fields: Sequence[Field] = kind.record.__fields__
         self.listed = tuple(field for field in fields if field.whole)
         self.unlisted = tuple(field for field in fields if not field.whole)
         self.fields = (*self.listed, *self.unlisted)

@@ -49,9 +49,9 @@ class Record:
     Every record of a kind has `id`, `created_at` and `updated_at` besides.
     """
 
-    declared_fields: ClassVar[tuple[Field, ...]] = ()
-    place: ClassVar[Place] = Place("", 0)
-    unmade: ClassVar[tuple[str, ...]] = ()
+    __fields__: ClassVar[tuple[Field, ...]] = ()
+    __place__: ClassVar[Place] = Place("", 0)
+    __unmade__: ClassVar[tuple[str, ...]] = ()
     """Annotated names without a maker."""
 
     id: int
@@ -60,10 +60,10 @@ class Record:
 
     def __init_subclass__(cls) -> None:
         own = tuple(value for value in vars(cls).values() if isinstance(value, Field))
-        cls.declared_fields = (*cls.declared_fields, *own)
-        cls.place = caller()
+        cls.__fields__ = (*cls.__fields__, *own)
+        cls.__place__ = caller()
         named = vars(cls).get("__annotations__", {})
-        cls.unmade = tuple(name for name in named if not isinstance(vars(cls).get(name), Field))
+        cls.__unmade__ = tuple(name for name in named if not isinstance(vars(cls).get(name), Field))
 
     def __init__(self, **values: Any) -> None:
         vars(self).update(values)
@@ -82,7 +82,7 @@ class Record:
 
     def replace(self, **values: Any) -> Self:
         """The record with these values."""
-        if unknown := values.keys() - {field.name for field in self.declared_fields}:
+        if unknown := values.keys() - {field.name for field in self.__fields__}:
             raise AttributeError(f"{type(self).__name__} has no field {min(unknown)}")
         return type(self)(**(vars(self) | values))
 

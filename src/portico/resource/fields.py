@@ -673,7 +673,7 @@ class ItemsField(JsonField):
     @property
     def inner(self) -> tuple[Field, ...]:
         """The fields of its objects."""
-        return tuple(getattr(self.shape, "declared_fields", ()))
+        return tuple(getattr(self.shape, "__fields__", ()))
 
     def faults(self) -> list[str]:
         if not self.inner:

@@ -58,7 +58,7 @@ class RecordFiles:
         """Imports are made by `by`."""
         self._kind = kind
         self._by = by
-        declared: Sequence[Field] = kind.kind.record.declared_fields
+        declared: Sequence[Field] = kind.kind.record.__fields__
         self._fields = declared
         self.columns = Columns(
             kind.create,

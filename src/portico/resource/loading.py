@@ -183,20 +183,22 @@ def _faults_of(
     if not (isinstance(record, type) and issubclass(record, Record)):
         yield FileFault(*kind.place, "must be given a class that is a Record")
         return
-    fields = record.declared_fields
-    for name in record.unmade:
+    fields = record.__fields__
+    for name in record.__unmade__:
         yield FileFault(
-            *record.place, f"{name} has no maker: write {name}: … = text(1, 100), or the like"
+            *record.__place__, f"{name} has no maker: write {name}: … = text(1, 100), or the like"
         )
     if not fields:
         yield FileFault(
-            *record.place, "has no fields: declare one, such as name: str = text(1, 100)"
+            *record.__place__, "has no fields: declare one, such as name: str = text(1, 100)"
         )
     if len(fields) > MOST_FIELDS:
-        yield FileFault(*record.place, f"has {len(fields)} fields: declare at most {MOST_FIELDS}")
+        yield FileFault(
+            *record.__place__, f"has {len(fields)} fields: declare at most {MOST_FIELDS}"
+        )
     if not any(field.whole for field in fields):
         yield FileFault(
-            *record.place, "leaves every field out of lists: declare one without whole=False"
+            *record.__place__, "leaves every field out of lists: declare one without whole=False"
         )
     for field in fields:
         for message in _field_faults(field, targets):
@@ -254,7 +256,7 @@ def _indexed_faults(kind: Kind[Any], field: Field, what: str) -> Iterator[FileFa
 def _field_faults(field: Field, targets: set[str]) -> Iterator[str]:
     if not _FIELD.fullmatch(field.name) or len(field.name) > LONGEST_NAME:
         yield f"must be named by lower-case letters, digits and _, at most {LONGEST_NAME} of them"
-    if field.name in (*OWN, "replace", "declared_fields", "place", "unmade"):
+    if field.name in (*OWN, "replace"):
         yield "is the name of something that every record has: rename it"
     own = field.faults()
     yield from own

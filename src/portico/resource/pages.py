@@ -142,7 +142,7 @@ class KindPages:
         self.kind = kind
         self.path = kind.path
         self.many = kind.many.replace("-", " ")
-        declared: Sequence[Field] = kind.kind.record.declared_fields
+        declared: Sequence[Field] = kind.kind.record.__fields__
         self.fields = declared
         self.heading = _heading(kind)
         self.columns = _columns(kind, self.heading)
