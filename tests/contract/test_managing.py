@@ -1,15 +1,17 @@
 """What other systems manage by the API: accounts and plans."""
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from driving import Api, Caller, refused
 from portico.core.audit import OPERATOR
 from portico.core.ids import MAX_ID
-from portico.core.oauth import AuthorizationRefused
+from portico.core.oauth import AuthorizationRefused, Client
 from portico.core.secrets import digest
 from portico.features.access.clients import authenticate_client
+from portico.features.access.storage import Clients
 from portico.features.events.audit import Audit
 from portico.features.people.accounts import set_plan
 from portico.features.people.invitations import accept
@@ -378,6 +380,25 @@ async def test_client_becomes_first_party_by_the_rule_of_registration(api: Api) 
 async def test_a_client_that_is_none_is_404(api: Api, client_id: str) -> None:
     admin = await api.caller("admin")
     refused(await admin.get(f"/clients/{client_id}"), 404)
+
+
+async def test_client_whose_id_is_a_url_is_read_changed_and_deleted(api: Api) -> None:
+    admin = await api.caller("admin")
+    client_id = "https://app.example.com/a%20b/client.json?c=d"
+    document = Client(
+        *(0, client_id, None, None, "App", ("https://app.example.com/cb",)),
+        *(frozenset({"read:products"}), api.clock()),
+        origin="document",
+    )
+    async with api.live.db.transaction() as tx:
+        await api.live[Clients].insert(tx, document)
+    one = f"/clients/{quote(client_id, safe='')}"
+    assert (await admin.get(one)).json()["data"]["client_id"] == client_id
+    assert (await admin.patch(one, json={"name": "Editor"})).json()["data"]["name"] == "Editor"
+    refused(await admin.get(f"/clients/{quote('https://app.example.com/other', safe='')}"), 404)
+    assert (await admin.put(one)).status_code == 405
+    assert (await admin.delete(one)).status_code == 204
+    refused(await admin.get(one), 404)
 
 
 async def test_the_audit_log_is_walked_from_the_oldest_by_filters(api: Api) -> None:

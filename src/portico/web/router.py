@@ -71,6 +71,8 @@ class Router:
         self._everywhere: dict[str, PathMatch] = {}
         self._with_id: dict[str, PathMatch] = {}
         self._inside = _Branch()
+        self._named: list[tuple[str, PathMatch]] = []
+        """What takes a text for an id, and the path before that."""
         self._bases: list[tuple[str, PathMatch]] = []
         """For each mount its base, the longest first, and what is found below it where nothing
         is."""
@@ -111,6 +113,8 @@ class Router:
             return table.setdefault(key, made)
         parent = key.removesuffix(f"/{ID}")
         if "{" not in parent:
+            if route.named and parent not in self._with_id:
+                self._named.append((f"{parent}/", made))
             return self._with_id.setdefault(parent, made)
         branch = self._inside
         for part in key.split("/"):
@@ -138,7 +142,15 @@ class Router:
         match = self._everywhere.get(path)
         if match is not None:
             return match, ()
-        return self._find_inside(where) or (self._nowhere(where), ())
+        return self._find_inside(where) or self._find_url(where) or (self._nowhere(where), ())
+
+    def _find_url(self, where: str) -> tuple[PathMatch, Sequence[str]] | None:
+        """The match of a path that ends in a URL for an id. Its slashes came encoded, but the path
+        is decoded by now."""
+        for before, match in self._named:
+            if where.startswith(f"{before}https://"):
+                return match, (where.removeprefix(before),)
+        return None
 
     def _find_inside(self, where: str) -> tuple[PathMatch, Sequence[str]] | None:
         """The match of a path that has an id before its last segment, if there is one."""
