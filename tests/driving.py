@@ -453,10 +453,11 @@ class Api:
             "updated_at": self.clock(),
         }
         async with env.db.transaction() as tx:
-            return await env[Products].insert(tx, Product(id=0, **(facts | values)))
+            made: Product = await env[Products].insert(tx, Product(id=0, **(facts | values)))
+        return made
 
     async def broken_product(self) -> Product:
-        """Inserts a product with an unknown status: renaming it or changing the status fails."""
+        """Inserts a product with an unknown status: renaming it fails."""
         product = await self.product()
         async with self.live.db.transaction() as tx:
             sql = "UPDATE products SET status = 'gone' WHERE id = :id"

@@ -37,13 +37,7 @@ _LAMP: dict[str, Any] = {
     "stock_quantity": 12,
     "status": "active",
 }
-_ROW = _LAMP | {
-    "price": 245_000,
-    "description": "",
-    "currency": "USD",
-    "images": [],
-    "metadata": {},
-}
+_ROW = _LAMP | {"price": 245_000}
 _GRACE = {"name": "Grace Hopper", "email": "grace@example.com", "password": "Cobol-1959x"}
 
 

@@ -52,6 +52,7 @@ from portico.features.operations.counters import Flushes, RateCounters
 from portico.features.operations.moments import newest
 from portico.features.operations.requests import Requests
 from portico.features.people.passwords import Passwords
+from portico.features.people.ruled import RuledUsers
 from portico.features.people.storage import EmailTokens, Invitations, Users
 from portico.features.signin.openid import RelyingParty
 from portico.features.signin.storage import (
@@ -101,9 +102,9 @@ def _kinds(settings: Settings) -> "Installed | None":
     """The installation's own kinds of resources, if any. Raises `SettingError`."""
     if settings.kinds is None:
         return None
-    from portico.built_in import installed
+    from portico.resource.installed import Installed
 
-    return installed(settings.kinds, settings)
+    return Installed(settings.kinds, settings.declared.roles, settings.count_limit)
 
 
 class Portico:
@@ -228,8 +229,10 @@ class Portico:
                 Subscriptions(leases, credentials, db, feed, clock, random(16).hex()),
             ),
         )
+        environment.stores["products"] = environment[Products]
         if self._kinds is not None:
             self._kinds.serve(environment)
+            environment.stores["users"] = RuledUsers(db)
         return environment
 
     async def connect(self) -> None:

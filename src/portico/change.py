@@ -1,9 +1,9 @@
 """The unit of work: the only way in which a use case changes something.
 
-    async def work(change: Change) -> Product:
-        product = await env[Products].insert(change.tx, …)
-        change.note(ProductCreated(product))
-        return product
+    async def work(change: Change) -> User:
+        user = await env[Users].insert(change.tx, …)
+        change.note(UserCreated(user))
+        return user
 
     return await env.change(by, work)
 

@@ -112,8 +112,9 @@ class Environment:
         """The role of those who sign up; None: nobody can sign up."""
         self.records: Sequence[Any] = ()
         """The stores of the installation's own kinds (`resource.store.Records`), by number."""
-        self.built_in: Mapping[str, Any] = {}
-        """What rules and references of those kinds may name besides them (`portico.built_in`)."""
+        self.stores: dict[str, Any] = {}
+        """Those, and what rules and references of kinds may name of Portico's own, by what their
+        records are called."""
         self.backed_up_at = 0
         """When the last backup was made, in epoch milliseconds, as far as a job knows; else 0."""
         self.mirror_is_behind = asyncio.Event()

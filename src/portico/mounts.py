@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,9 +25,9 @@ from portico.features.access.oauth_responder import OAuthResponder
 from portico.features.access.pages import clients, keys
 from portico.features.access.pages.authorize import authorize_mount
 from portico.features.agents import responder as agents
-from portico.features.catalogue import endpoints as catalogue_endpoints
 from portico.features.catalogue import form_pages, import_pages
 from portico.features.catalogue import pages as catalogue_pages
+from portico.features.catalogue.products import PRODUCTS
 from portico.features.events import audit_endpoints, webhook_endpoints
 from portico.features.events import endpoints as events_endpoints
 from portico.features.events.pages import audit, events, webhooks
@@ -47,6 +46,8 @@ from portico.features.signin.pages import devices, security, sign_in
 from portico.features.signin.pages.providers import LINKING, provider_pages
 from portico.openapi.pages import docs_mounts, service_docs_mounts
 from portico.outbound.forwarding import Forwarder
+from portico.resource.pages import pages
+from portico.resource.routes import routes as kind_routes
 from portico.settings import Settings
 from portico.web.api_responder import ApiResponder
 from portico.web.authenticate import Authenticators
@@ -112,7 +113,7 @@ def dashboard_mounts(accounts: Accounts, address: str) -> Iterator[Mount]:
         signed_in = tuple(page for page in account if page.access is not Access.ANYONE)
         shown.append((mirror, f"{at.path}/{mirror.name}", showing, signed_in))
     dashboards = [Dashboard(env.name.capitalize(), base) for env, base, *_ in shown]
-    for env, base, pages, account_pages in shown:
+    for env, base, env_pages, account_pages in shown:
         site = Site(
             env,
             accounts,
@@ -124,34 +125,24 @@ def dashboard_mounts(accounts: Accounts, address: str) -> Iterator[Mount]:
             sign_up=f"{at.path}/sign-up" if live.sign_up_role else "",
             dashboards=dashboards,
         )
-        yield _mount(site, env, pages)
+        yield _mount(site, env, env_pages)
         yield _mount(site._replace(of_accounts=True), live, account_pages)
 
 
 def _kind_pages(environment: Environment) -> Sequence[Any]:
     """The pages of the installation's own kinds (`resource.pages.KindPages`)."""
-    if not environment.records:
-        return ()
-    pages, _ = _of_kinds()
-    return [pages.pages(records.kind) for records in environment.records]
+    return [pages(records.kind) for records in environment.records]
 
 
-def _of_kinds() -> tuple[ModuleType, ModuleType]:
-    """The modules of kinds' pages and routes, imported late: most installations have no kinds."""
-    from portico.resource import pages, routes
-
-    return pages, routes
-
-
-def _mount(site: Site, env: Environment, pages: Sequence[PageRoute]) -> Mount:
+def _mount(site: Site, env: Environment, its: Sequence[PageRoute]) -> Mount:
     responder = PageResponder(site)
     host = urlsplit(site.origin).netloc
-    return Mount(host, site.base, env, routes(site, pages), "dashboard", responder)
+    return Mount(host, site.base, env, routes(site, its), "dashboard", responder)
 
 
 BUILT_IN: tuple[AnyRoute, ...] = (
     *people_endpoints.ROUTES,
-    *catalogue_endpoints.ROUTES,
+    *kind_routes(PRODUCTS),
     *key_endpoints.ROUTES,
     *signin_endpoints.SESSION_ROUTES,
     *events_endpoints.ROUTES,
@@ -169,10 +160,7 @@ def v1(
     """The routes of the API, with those of the installation's own kinds (`resource.compiled`);
     `decisions` about services are by the environment's name."""
     ours = (*BUILT_IN, *services.routes(decisions or {}))
-    if not kinds:
-        return ours
-    _, routes_of = _of_kinds()
-    return (*ours, *(route for kind in kinds for route in routes_of.routes(kind)))
+    return (*ours, *(route for kind in kinds for route in kind_routes(kind)))
 
 
 V1 = v1()

@@ -34,17 +34,7 @@ PERSON = {
     "role": "editor",
 }
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 1}
-VALUES: dict[str, Any] = {
-    **LAMP,
-    "description": "",
-    "currency": "USD",
-    "stock_quantity": 0,
-    "status": "draft",
-    "images": [],
-    "metadata": {},
-}
-
-ROW = FileRow(1, 0, VALUES, [])
+ROW = FileRow(1, 0, LAMP, [])
 
 Step = Callable[[Api, Caller], Awaitable[Any]]
 

@@ -22,7 +22,8 @@ from portico.features.access.authorization import Exchange, exchange_code
 from portico.features.access.clients import delete_client
 from portico.features.access.storage import ApiKeys, Clients
 from portico.features.access.tokens import Issued
-from portico.features.catalogue.storage import ProductFilter, Products, Uploads
+from portico.features.catalogue.products import ProductFilter
+from portico.features.catalogue.storage import Products, Uploads
 from portico.features.catalogue.uploads import begin_storing, discard, take_in
 from portico.features.events.audit import Audit
 from portico.features.people.storage import Users

@@ -14,7 +14,8 @@ from portico.core.users import User
 from portico.features.access.api_keys import revoke_key
 from portico.features.access.signing import Signer
 from portico.features.access.storage import ApiKeys
-from portico.features.catalogue.storage import ProductFilter, Products
+from portico.features.catalogue.products import ProductFilter
+from portico.features.catalogue.storage import Products
 from portico.features.people.accounts import suspend
 from portico.features.signin.service import sign_out_everywhere
 from signing_in import AUTH, COOKIE, client_of, login_of, session_of, tokens_of

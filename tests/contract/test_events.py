@@ -18,15 +18,7 @@ from portico.resource.imports import IDLE_SECONDS, LARGE, BatchLimits, Spool, te
 from signing_in import PASSWORD
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
-WHOLE: dict[str, Any] = LAMP | {
-    "price": 1,
-    "description": "",
-    "currency": "USD",
-    "stock_quantity": 0,
-    "status": "draft",
-    "images": [],
-    "metadata": {},
-}
+WHOLE: dict[str, Any] = LAMP | {"price": 1}
 ADA = {"name": "Ada", "email": "ada@example.com", "password": PASSWORD, "role": "editor"}
 AT = "2026-03-15T12:00:00.000Z"
 

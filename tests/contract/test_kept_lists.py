@@ -9,7 +9,8 @@ from kept_lists import LISTS, counted, shown
 from portico.app import Portico
 from portico.core.audit import OPERATOR
 from portico.environment import Environment
-from portico.features.catalogue import service as catalogue_service
+from portico.features.catalogue.products import PRODUCTS
+from portico.resource.changes import create_record, delete_record, unchecked
 
 
 @pytest.fixture(params=["postgres+redis"])
@@ -50,7 +51,7 @@ async def test_a_list_is_kept_until_anybody_changes_a_product(
     tag = first.headers["etag"]
     async with counted(api, hits=1):
         assert (await reader.get(path, headers={"if-none-match": tag})).status_code == 304
-    await catalogue_service.delete_product(elsewhere, lamp.id, lambda _: None, OPERATOR)
+    await delete_record(elsewhere, PRODUCTS, lamp.id, unchecked, OPERATOR)
     async with counted(api, misses=1):
         after = await reader.get(path, headers={"if-none-match": tag})
     assert after.status_code == 200
@@ -65,9 +66,6 @@ async def test_unrelated_changes_elsewhere_drop_no_kept_list(
     await shown(reader, "/products")
     await api.account()
     values = {"name": "Draft", "category": "light", "price": 1, "status": "draft"}
-    values |= {"currency": "USD", "description": "", "stock_quantity": 0}
-    await catalogue_service.create_product(
-        elsewhere, values | {"images": [], "metadata": {}}, OPERATOR
-    )
+    await create_record(elsewhere, PRODUCTS, values, OPERATOR)
     async with counted(api, hits=1):
         await shown(reader, "/products")

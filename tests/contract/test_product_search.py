@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from driving import EXAMPLES, Api
 from portico.data.search import query_words, tokens
+from portico.features.catalogue.products import ProductFilter
 from portico.features.catalogue.rules import Product
-from portico.features.catalogue.storage import ProductFilter, Products
+from portico.features.catalogue.storage import Products
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 WORDS = r"""

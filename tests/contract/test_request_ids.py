@@ -62,7 +62,7 @@ async def test_a_fault_of_the_service_is_logged_under_the_answered_id(
     editor = await api.caller("editor")
     broken = await api.broken_product()
     async with api.unchanged():
-        answer = await editor.patch(f"/products/{broken.id}", json={"status": "active"})
+        answer = await editor.patch(f"/products/{broken.id}", json={"name": "Other"})
     assert answer.status_code == 500
     assert answer.json()["error"]["code"] == "INTERNAL_ERROR"
     assert "KeyError" not in answer.text

@@ -11,8 +11,9 @@ from driving import Headers
 from portico.core.errors import Unreadable
 from portico.features.access import oauth_endpoints
 from portico.features.access.oauth_responder import OAuthResponder
-from portico.features.catalogue import endpoints as catalogue_endpoints
+from portico.features.catalogue.products import PRODUCTS
 from portico.features.people import endpoints as people_endpoints
+from portico.resource.routes import routes as routes_of
 from portico.web.router import Router
 from portico.web.routing import Access, AnyRoute, Mount
 
@@ -35,7 +36,7 @@ def test_routes_are_mounted_on_a_responder_that_can_tell_who_calls() -> None:
     place, _ = mounted(*oauth_endpoints.ROUTES).find("/auth/token", asked("localhost"))
     assert place.methods.keys() == {"POST"}
     with pytest.raises(ValueError, match="GET /products: its responder cannot check its access"):
-        mounted(*catalogue_endpoints.ROUTES)
+        mounted(*routes_of(PRODUCTS))
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,10 @@ from portico.app import Portico
 from portico.core.audit import OPERATOR
 from portico.data.sqlite.files import copy
 from portico.environment import Environment
-from portico.features.catalogue import service as catalogue_service
 from portico.features.catalogue.imports import store_in_batches
+from portico.features.catalogue.products import PRODUCTS
 from portico.features.people import sandbox
+from portico.resource.changes import change_record, create_record, delete_record, unchecked
 from portico.resource.file_rows import FileRow
 from servers import PostgresServer
 
@@ -193,14 +194,12 @@ class Shop:
     async def _store(self, product_id: int, after: State | None, *, foreign: bool) -> None:
         path = f"/products/{product_id}"
         if foreign and after is None:
-            await catalogue_service.delete_product(self.other, product_id, lambda _: None, OPERATOR)
+            await delete_record(self.other, PRODUCTS, product_id, unchecked, OPERATOR)
         elif after is None:
             assert (await self.caller.delete(path)).status_code == 204
         elif foreign:
             values = msgspec.structs.asdict(after)
-            await catalogue_service.change_product(
-                self.other, product_id, values, lambda _: None, OPERATOR
-            )
+            await change_record(self.other, PRODUCTS, product_id, values, unchecked, OPERATOR)
         else:
             answer = await self.caller.patch(path, json=msgspec.structs.asdict(after))
             assert answer.status_code == 200, answer.text
@@ -211,7 +210,7 @@ class Shop:
         state = State(name, category, "active", next(self.numbers))
         values = _values(state)
         if foreign:
-            product_id = (await catalogue_service.create_product(self.other, values, OPERATOR)).id
+            product_id = (await create_record(self.other, PRODUCTS, values, OPERATOR)).id
         else:
             answer = await self.caller.post("/products", json=values)
             product_id = answer.json()["data"]["id"]
@@ -318,8 +317,7 @@ class Shop:
 
 
 def _values(state: State) -> dict[str, Any]:
-    rest = {"price": 1, "description": "", "currency": "USD", "images": [], "metadata": {}}
-    return {**msgspec.structs.asdict(state), **rest}
+    return {**msgspec.structs.asdict(state), "price": 1}
 
 
 def _state(item: dict[str, Any]) -> State:

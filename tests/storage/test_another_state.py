@@ -14,7 +14,8 @@ from portico.core.errors import Unavailable
 from portico.data.database import Dependency
 from portico.data.migrate import migrate
 from portico.data.postgres.engine import PostgresDatabase
-from portico.features.catalogue.storage import ProductFilter, Products
+from portico.features.catalogue.products import ProductFilter
+from portico.features.catalogue.storage import Products
 from servers import PostgresServer, postgres_server
 from storage.lamp import LAMP
 

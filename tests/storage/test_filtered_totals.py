@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from driving import NOON
 from portico.data.database import Database
 from portico.data.filtered_totals import BLOCK, TOUCHED, EmptyBlocks
+from portico.features.catalogue.products import ProductFilter
 from portico.features.catalogue.rules import STATUSES
-from portico.features.catalogue.storage import ProductFilter, Products
+from portico.features.catalogue.storage import Products
 
 COUNT = 600
 STEP = BLOCK // 12

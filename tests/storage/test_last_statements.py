@@ -16,7 +16,8 @@ from portico.data.database import Database
 from portico.data.migrate import migrate
 from portico.data.postgres.engine import PostgresDatabase
 from portico.data.postgres.notices import NUMBER
-from portico.features.catalogue.rules import Product, ProductCreated
+from portico.features.catalogue.products import PRODUCTS
+from portico.features.catalogue.rules import Product
 from portico.features.catalogue.storage import Products
 from portico.features.events.audit import Audit
 from portico.features.events.storage import Events
@@ -89,13 +90,13 @@ async def store(database: Database, *, changed: Product | None = None) -> Produc
     products = Products(database)
     async with database.transaction() as tx:
         if changed is None:
-            stored = await products.insert(tx, LAMP)
+            stored: Product = await products.insert(tx, LAMP)
         else:
             stored = changed
             before = await products.get(changed.id, tx)
             assert before is not None
             await products.update(tx, before, changed)
-        await Audit(database).record(tx, OPERATOR.actor, NOON, ProductCreated(stored))
+        await Audit(database).record(tx, OPERATOR.actor, NOON, PRODUCTS.created(stored))
         await Events(database).add(tx, NOON, Published("product.created", "{}"))
     await asyncio.sleep(0)  # what was asked last is told now
     return stored

@@ -9,8 +9,9 @@ from driving import NOON
 from portico.data.database import Database
 from portico.data.filtered_totals import BLOCK
 from portico.data.listing import DEEP
+from portico.features.catalogue.products import ProductFilter
 from portico.features.catalogue.rules import STATUSES
-from portico.features.catalogue.storage import ProductFilter, Products
+from portico.features.catalogue.storage import Products
 from storage.recording import recorded
 
 COUNT = 3 * DEEP

@@ -12,8 +12,9 @@ from busy_machine import leave_versions_time
 from portico.data.database import Database, Dependency, PartVersions, Transaction, Undo, Version
 from portico.data.postgres.engine import PostgresDatabase
 from portico.data.sqlite.engine import SqliteDatabase
+from portico.features.catalogue.products import list_part
 from portico.features.catalogue.rules import STATUSES, Product
-from portico.features.catalogue.storage import Products, list_part
+from portico.features.catalogue.storage import Products
 from servers import PostgresServer
 from storage.lamp import LAMP
 

@@ -16,7 +16,7 @@ from portico.data.postgres.engine import (
     WRITE_CONNECTIONS,
     PostgresDatabase,
 )
-from portico.features.catalogue.storage import list_part
+from portico.features.catalogue.products import list_part
 from servers import PostgresServer
 
 WAITING = 3

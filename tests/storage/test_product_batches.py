@@ -9,8 +9,9 @@ from driving import NOON
 from portico.data.database import Database
 from portico.data.listing import Page
 from portico.data.table import DELETE_BATCH
+from portico.features.catalogue.products import ProductFilter
 from portico.features.catalogue.rules import Product
-from portico.features.catalogue.storage import ProductFilter, Products
+from portico.features.catalogue.storage import Products
 
 STATUSES = ("active", "active", "draft")
 

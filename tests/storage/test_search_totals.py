@@ -3,7 +3,8 @@
 import pytest
 
 from portico.data.database import Database
-from portico.features.catalogue.storage import ProductFilter, Products
+from portico.features.catalogue.products import ProductFilter
+from portico.features.catalogue.storage import Products
 from storage.lamp import LAMP
 from storage.recording import recorded
 

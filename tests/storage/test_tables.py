@@ -6,11 +6,12 @@ import pytest
 from portico.data.database import Database
 from portico.data.table import BOOLEAN, SCOPES, Table, cuts, json_form
 from portico.features.access.storage import API_KEYS, CLIENTS, CODES, GRANTS, SIGNING_KEYS, TOKENS
-from portico.features.catalogue.storage import LISTED, PRODUCTS
+from portico.features.catalogue.products import PRODUCTS as PRODUCT_KIND
 from portico.features.events.audit import AUDIT, AuditRanges
 from portico.features.people.storage import EMAIL_TOKENS, INVITATIONS, OWNERS, USERS
 from portico.features.signin.storage import SESSIONS
 
+PRODUCTS, LISTED = PRODUCT_KIND.table, PRODUCT_KIND.listing
 COLUMNS = {
     "sqlite": "SELECT name FROM pragma_table_info(:name)",
     "postgres": "SELECT column_name FROM information_schema.columns"

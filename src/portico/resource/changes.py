@@ -26,7 +26,7 @@ from portico.core.errors import (
 from portico.data.database import UniqueViolation
 from portico.environment import Environment
 from portico.resource import declared
-from portico.resource.compiled import Compiled, column
+from portico.resource.compiled import Compiled
 from portico.resource.declared import AfterCommit, Record
 from portico.resource.fields import MOMENT, ReferenceField, described
 from portico.resource.store import Records, exists
@@ -114,7 +114,6 @@ class Changing:
     def __init__(self, env: Environment, change: Change) -> None:
         self.env = env
         self.change = change
-        self._rules = RuleChange(self)
         self.followed: list[tuple[Compiled, Any, Any]] = []
         """The changes of records that others follow: their kind, rows before and after."""
         self.in_bulk = False
@@ -130,10 +129,13 @@ class Changing:
     async def create(self, kind: Compiled, values: Mapping[str, Any], *, noted: bool = True) -> Any:
         """Creates a record of these stored values. Unless `noted`, the caller notes that."""
         row = kind.new(values, self.change.now)
-        row = await self._ruled(kind, None, row)
-        await self._check_references(kind, None, row)
-        records: Records = self.env.records[kind.number]
-        await self._try(records, row)
+        if kind.kind.rules:
+            row = await self._ruled(kind, None, row)
+        if kind.references:
+            await self._check_references(kind, None, row)
+        records: Records = kind.store(self.env)
+        if kind.unique:
+            await self._try(records, row)
         row = await records.insert(self.change.tx, row)
         self._note(kind, None, row, noted=noted)
         return row
@@ -155,13 +157,16 @@ class Changing:
         after = kind.changed(before, values)
         if after == before:
             return before
-        after = await self._ruled(kind, before, after)
-        if after == before:
-            return before
-        await self._check_references(kind, before, after)
+        if kind.kind.rules:
+            after = await self._ruled(kind, before, after)
+            if after == before:
+                return before
+        if kind.references:
+            await self._check_references(kind, before, after)
         after = msgspec.structs.replace(after, updated_at=self.change.now)
-        records: Records = self.env.records[kind.number]
-        await self._try(records, after)
+        records: Records = kind.store(self.env)
+        if kind.unique:
+            await self._try(records, after)
         await records.update(self.change.tx, before, after)
         self._note(kind, before, after, noted=noted)
         return after
@@ -169,9 +174,10 @@ class Changing:
     async def delete(self, kind: Compiled, row_id: int, check: Check = unchecked) -> None:
         """Deletes a record, and what is to go with it."""
         before = await self._locked(kind, row_id, check)
-        await self._ruled(kind, before, None)
+        if kind.kind.rules:
+            await self._ruled(kind, before, None)
         await self.release(kind.many, row_id)
-        await self.env.records[kind.number].delete(self.change.tx, row_id)
+        await kind.store(self.env).delete(self.change.tx, before)
         self._note(kind, before, None)
 
     def _note(self, kind: Compiled, before: Any, after: Any, *, noted: bool = True) -> None:
@@ -209,15 +215,13 @@ class Changing:
                     await self.delete(kind, row.id)
 
     async def _locked(self, kind: Compiled, row_id: int, check: Check) -> Any:
-        row = await self.change.lock(self.env.records[kind.number], row_id)
+        row = await self.change.lock(kind.store(self.env), row_id)
         if row is None:
             raise NotFound(f"There is no {kind.words} {row_id}.")
         check(row)
         return row
 
     async def _try(self, records: Records, row: Any) -> None:
-        if not records.kind.unique:
-            return
         self.change.tried.append((records, row))
         if self.in_bulk and (field := await records.taken(row, self.change.tx)):
             raise taken(records.kind, field.name)
@@ -226,17 +230,11 @@ class Changing:
         """Raises `Invalid` for a reference to what does not exist, or may not be read."""
         faults = []
         for field in kind.references:
-            name = column(field.name)
+            name = kind.column(field.name)
             to_id = getattr(after, name)
             if to_id is None or (before is not None and getattr(before, name) == to_id):
                 continue
-            table = (
-                self.env.built_in[field.to].table
-                if field.to in self.env.built_in
-                else next(
-                    one.kind.table_name for one in self.env.records if one.kind.many == field.to
-                )
-            )
+            table = self.env.stores[field.to].kind.table_name
             may = self.change.by.may(f"read:{field.to}")
             if not may or not await exists(self.change.tx, self.env.db.engine, table, to_id):
                 faults.append(Fault(field.name, f"must be the id of one of the {field.to}"))
@@ -245,17 +243,15 @@ class Changing:
 
     async def _ruled(self, kind: Compiled, before: Any, after: Any) -> Any:
         """The row after a change as the kind's rules leave it."""
-        if not kind.kind.rules:
-            return after
         old = None if before is None else kind.record(before)
         new = None if after is None else kind.record(after)
-        loop = asyncio.get_running_loop()
+        rules, loop = RuleChange(self), asyncio.get_running_loop()
         if self._ends is None:
             self._ends = loop.time() + RULE_SECONDS
         try:
             async with asyncio.timeout_at(self._ends):
                 for rule in kind.kind.rules:
-                    given = await rule(self._rules, old, new)
+                    given = await rule(rules, old, new)
                     if given is not None and new is not None:
                         new = given
         except TimeoutError as error:
@@ -304,12 +300,12 @@ def change_faults(kind: Compiled, before: Any, values: Mapping[str, Any]) -> lis
     faults = []
     for field in kind.states:
         new = values.get(field.name)
-        if new is not None and (told := field.follow(getattr(before, column(field.name)), new)):
+        if new is not None and (told := field.follow(kind.stored(before, field), new)):
             faults.append(Fault(field.name, told))
     return faults + [
         Fault(field.name, "cannot be changed")
         for field in kind.fixed
-        if field.name in values and values[field.name] != getattr(before, column(field.name))
+        if field.name in values and values[field.name] != kind.stored(before, field)
     ]
 
 
@@ -423,22 +419,18 @@ class RuleChange:
     async def read(self, kind: str, record_id: int) -> Record | None:
         """The record with this id, locked until the change ends, or None."""
         env, change = self._changing.env, self._changing.change
-        if own := env.built_in.get(kind):
-            found: Record | None = await own.read(change, record_id)
-            return found
-        compiled = self._kind(kind)
-        row = await change.lock(env.records[compiled.number], record_id)
-        return None if row is None else compiled.record(row)
+        store = env.stores.get(kind)
+        if store is None:
+            raise LookupError(f"There is no kind {kind!r} that a rule can read.")
+        row = await store.seen(change, record_id)
+        found: Record | None = None if row is None else store.kind.record(row)
+        return found
 
     async def update(self, kind: str, record_id: int, **values: Any) -> Record:
         """Changes fields of a record in the same transaction, with its own rules, event and audit
         entry. Values that break rules refuse the whole change (422). Raises `LookupError` if there
         is no such record."""
-        env, change = self._changing.env, self._changing.change
         try:
-            if own := env.built_in.get(kind):
-                changed: Record = await own.update(change, record_id, values)
-                return changed
             compiled = self._kind(kind)
             row = await self._changing.update(compiled, record_id, _stored(compiled, values))
         except NotFound as error:
@@ -447,10 +439,6 @@ class RuleChange:
 
     async def create(self, kind: str, **values: Any) -> Record:
         """Creates a record in the same transaction, as `update` changes one."""
-        env, change = self._changing.env, self._changing.change
-        if own := env.built_in.get(kind):
-            created: Record = await own.create(change, values)
-            return created
         compiled = self._kind(kind)
         stored = _stored(compiled, values)
         missing = [
@@ -463,11 +451,10 @@ class RuleChange:
         return compiled.record(await self._changing.create(compiled, stored))
 
     def _kind(self, many: str) -> Compiled:
-        for records in self._changing.env.records:
-            if records.kind.many == many:
-                kind: Compiled = records.kind
-                return kind
-        raise LookupError(f"There is no kind {many!r} that a rule can change.")
+        store = self._changing.env.stores.get(many)
+        if store is None or not isinstance(store.kind, Compiled):
+            raise LookupError(f"There is no kind {many!r} that a rule can change.")
+        return store.kind
 
 
 def _stored(kind: Compiled, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -476,7 +463,7 @@ def _stored(kind: Compiled, values: Mapping[str, Any]) -> dict[str, Any]:
     stored: dict[str, Any] = {}
     for name, value in values.items():
         field = kind.by_name.get(name)
-        if field is None:
+        if field is None or field.derived:
             raise LookupError(f"{kind.many} have no field {name!r}.")
         sent = None if value is None else field.sent(value)
         stored[name] = described(field).read(sent, name, faults)

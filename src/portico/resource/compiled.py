@@ -7,7 +7,6 @@ made by functions whose source is put together here, as dataclasses do it. Names
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -15,14 +14,15 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from portico.core.errors import Fault
-from portico.core.events import EVENTS, Published
+from portico.core.events import EVENTS, Details, Published
 from portico.core.money import price_text
 from portico.core.resources import Resource
 from portico.core.rules import Measured
 from portico.core.scopes import PERMISSIONS
-from portico.data.database import Params
+from portico.data.database import Dependency, ListDependency, Params
 from portico.data.search import tokens
 from portico.data.table import Table
+from portico.environment import Environment
 from portico.resource.declared import Kind, Record
 from portico.resource.fields import (
     MOMENT,
@@ -30,6 +30,7 @@ from portico.resource.fields import (
     Field,
     ReferenceField,
     StatesField,
+    TextsField,
     default_of,
     described,
 )
@@ -57,10 +58,14 @@ OWN = ("id", "created_at", "updated_at")
 _SEARCH = Measured(0, 200)
 
 
-@cache
 def column(name: str) -> str:
     """The column of a field; the prefix keeps it apart from the words of SQL."""
     return name if name in OWN else f"f_{name}"
+
+
+def named(words: str) -> str:
+    """The beginning of the names of shapes."""
+    return "".join(part.capitalize() for part in words.split("-"))
 
 
 def table_of(many: str) -> str:
@@ -71,40 +76,53 @@ def table_of(many: str) -> str:
 class Compiled:
     """A kind, ready to serve."""
 
-    def __init__(self, kind: Kind[Any], number: int) -> None:
-        """`number` is its place among the kinds, and that of its store in an environment."""
+    column: Callable[[str], str] = staticmethod(column)
+    """The column of a field."""
+    table_of: Callable[[str], str] = staticmethod(table_of)
+    """The table of the kind with this name."""
+    chosen: Mapping[str, Any] = {}
+    """The filters that a list has unless a request says otherwise."""
+    about_list = ""
+    """What the list's description says."""
+
+    def __init__(self, kind: Kind[Any]) -> None:
         self.kind = kind
-        self.number = number
         self.one, self.many = kind.one, kind.many
-        self.name = "".join(part.capitalize() for part in kind.one.split("-"))
+        self.name = named(kind.one)
         """The beginning of the names of its shapes."""
         self.path = f"/{kind.many}"
         self.noun = kind.one.replace("-", "_")
         """What its events and audit entries call a record."""
         self.words = kind.one.replace("-", " ")
         """What people call a record."""
+        self.an = f"one of the {kind.many.replace('-', ' ')}"
+        """What summaries call a record."""
         self.reads, self.writes = f"read:{kind.many}", f"write:{kind.many}"
         fields: Sequence[Field] = kind.record.__fields__
         self.listed = tuple(field for field in fields if field.whole)
         self.unlisted = tuple(field for field in fields if not field.whole)
-        self.fields = (*self.listed, *self.unlisted)
-        self.by_name = {field.name: field for field in self.fields}
+        shown = (*self.listed, *self.unlisted)
+        self.by_name = {field.name: field for field in shown}
+        self.fields = tuple(field for field in shown if not field.derived)
+        """Those that are stored."""
+        self.sent = sorted(self.fields, key=lambda field: not field.required)
+        """Those that are stored, in the order in which they are documented to be sent."""
+        self.derived = tuple(field for field in shown if field.derived)
         self.states = tuple(field for field in self.fields if isinstance(field, StatesField))
         self.fixed = tuple(field for field in self.fields if field.fixed)
         self.unique = tuple(field for field in self.fields if field.unique)
+        self.unordered = tuple(field for field in self.fields if isinstance(field, TextsField))
         self.references = tuple(field for field in self.fields if isinstance(field, ReferenceField))
         self.searched = tuple(field for field in self.fields if field.search)
-        self.table_name = table_of(kind.many)
-        self.indexed: Indexed[Any] = Indexed(
-            self.table_name, f"{self.table_name}__words", self.words_of, {"": _MARK}
-        )
+        self.table_name = self.table_of(kind.many)
+        self.indexed = self.index()
         """What is searched, if any field is."""
-        self.row = self._row()
+        self.row = self.row_shape()
         sorts = [self.by_name[name] for name in kind.sorts if name not in OWN]
         keys = {_key(field): _key_of(field) for field in sorts if field.optional}
         self.keys: Mapping[str, Callable[[Any], object]] = keys
         self.table: Table[Any] = Table(self.table_name, self.row, keys=keys, fixed=(CREATED,))
-        unread = [column(field.name) for field in self.unlisted]
+        unread = [self.column(field.name) for field in self.unlisted]
         self.listing: Table[Any] = Table(
             self.table_name, self.row, keys=keys, fixed=(CREATED,), unread=unread
         )
@@ -113,15 +131,22 @@ class Compiled:
             field.name: default_of(field) for field in self.fields if not field.required
         }
         self._shapes()
+        self._makers()
         self.orders = {name: self._order(name) for name in (*kind.sorts, CREATED)}
         """The column of each sort."""
         self.query = self._query()
-        self.condition = self._condition()
+        self.condition: Callable[[Any], tuple[str, Params]] = self._condition()
         self._events()
 
-    def _row(self) -> Any:
-        names: list[Any] = ["id", *(column(field.name) for field in self.listed)]
-        rest = [(column(field.name), Any, None) for field in self.unlisted]
+    def index(self) -> Indexed[Any]:
+        """What is searched."""
+        return Indexed(self.table_name, f"{self.table_name}__words", self.words_of, {"": _MARK})
+
+    def row_shape(self) -> Any:
+        """The shape of a row."""
+        listed = [field for field in self.listed if not field.derived]
+        names: list[Any] = ["id", *(self.column(field.name) for field in listed)]
+        rest = [(self.column(field.name), Any, None) for field in self.unlisted]
         columns = [*names, CREATED, "updated_at", *rest]
         return msgspec.defstruct(f"{self.name}Row", columns, frozen=True, gc=False)
 
@@ -148,26 +173,44 @@ class Compiled:
         )
         self.create: Any = msgspec.defstruct(
             f"Create{name}",
-            [_created(field) for field in self.fields if field.required]
-            + [_changed(field) for field in self.fields if not field.required],
+            [_created(field) for field in self.sent if field.required]
+            + [_changed(field, new=True) for field in self.sent if not field.required],
             namespace={
                 "__doc__": f"The body of POST {self.path}.",
-                "EXAMPLE": {field.name: field.shown_example() for field in self.fields},
+                "EXAMPLE": self.example(),
                 "__annotations__": {"EXAMPLE": ClassVar[Any]},
             },
         )
-        free = [field for field in self.fields if not field.fixed] or [*self.fields]
         self.change: Any = msgspec.defstruct(
             f"Change{name}",
-            [_changed(field) for field in self.fields],
+            [_changed(field) for field in self.sent],
             namespace={
                 "__doc__": f"The body of PATCH {self.path}/{{id}}. Omitted fields stay unchanged.",
-                "EXAMPLE": {field.name: field.shown_example() for field in free[:2]},
+                "EXAMPLE": self.change_example(),
                 "__annotations__": {"EXAMPLE": ClassVar[Any]},
             },
         )
         self.item: Callable[[Any], Any] = self._shower(self.item_shape, self.listed, ())
         self.body: Callable[[Any], Any] = self._shower(self.body_shape, self.listed, self.unlisted)
+
+    def example(self) -> dict[str, Any]:
+        """What creates a record."""
+        return {field.name: field.shown_example() for field in self.sent}
+
+    def change_example(self) -> dict[str, Any]:
+        """What changes a record."""
+        free = [field for field in self.fields if not field.fixed] or [*self.fields]
+        return {field.name: field.shown_example() for field in free[:2]}
+
+    def _makers(self) -> None:
+        """The functions that make rows of values."""
+        terms = {self.column(field.name): f"every[{field.name!r}]" for field in self.fields}
+        terms |= {"id": "0", CREATED: "now", "updated_at": "now"}
+        values = ", ".join(terms[name] for name in self.row.__struct_fields__)
+        scope = {"row": self.row, "defaults": self.defaults}
+        source = f"lambda values, now: (lambda every: row({values}))({{**defaults, **values}})"
+        self.new: Callable[[Mapping[str, Any], int], Any] = eval(source, scope)  # noqa: S307 - as below
+        """Makes a row of stored values by field, without an id."""
 
     def _shower(
         self, shape: Any, listed: Sequence[Field], unlisted: Sequence[Field]
@@ -177,7 +220,7 @@ class Compiled:
         }  # fmt: skip
 
         def term(number: int, field: Field) -> str:
-            value = f"row.{column(field.name)}"
+            value = f"row.{self.column(field.name)}"
             if isinstance(field, DecimalField) and field.shown == "{}":
                 scope[f"show{number}"] = field.show
                 made = f"show{number}({value})"
@@ -197,12 +240,9 @@ class Compiled:
         if name == CREATED:
             return "id"
         field = self.by_name.get(name)
-        return _key(field) if field is not None and field.optional else column(name)
+        return _key(field) if field is not None and field.optional else self.column(name)
 
     def _query(self) -> Any:
-        sorts = self.kind.sorts or (CREATED,)
-        if CREATED not in sorts:
-            sorts = (*sorts, CREATED)
         parameters: list[Any] = []
         self.bounds: list[tuple[str, Field, bool]] = []
         """The parameters that are bounds, with whether each is the lower one."""
@@ -213,9 +253,8 @@ class Compiled:
                     parameters.append((f"{prefix}{name}", _parameter(field), None))
                     self.bounds.append((f"{prefix}{name}", field, low))
             else:
-                parameters.append((name, _parameter(field), None))
-        parameters.append(("sort", Annotated[str, choice(*sorts)], sorts[0]))
-        parameters.append(("order", Annotated[str, choice("asc", "desc")], "desc"))
+                parameters.append((name, _parameter(field), self.chosen.get(name)))
+        parameters += self.ordering()
         if self.searched:
             told = " and ".join(field.name for field in self.searched)
             search = Param(
@@ -247,6 +286,14 @@ class Compiled:
             },
         )
 
+    def ordering(self) -> list[Any]:
+        """The parameters that say how a list is ordered."""
+        sorts = (*self.kind.sorts, *([] if CREATED in self.kind.sorts else [CREATED]))
+        return [
+            ("sort", Annotated[str, choice(*sorts)], sorts[0]),
+            ("order", Annotated[str, choice("asc", "desc")], "desc"),
+        ]
+
     def _condition(self) -> Callable[[Any], tuple[str, Params]]:
         """The condition of a list's query, as SQL and its values."""
         equal = [name for name in self.kind.filters if not self.by_name[name].ranged]
@@ -257,13 +304,13 @@ class Compiled:
             values: dict[str, object] = {}
             for name in equal:
                 if (value := getattr(query, name)) is not None:
-                    terms.append(f"f_{name} = :{name}")
+                    terms.append(f"{self.column(name)} = :{name}")
                     values[name] = value
             for name, field, low in bounds:
                 if (value := getattr(query, name)) is not None:
                     if isinstance(field, DecimalField):
                         value = field.bound(value, up=low)
-                    terms.append(f"f_{field.name} {'>=' if low else '<='} :{name}")
+                    terms.append(f"{self.column(field.name)} {'>=' if low else '<='} :{name}")
                     values[name] = value
             return " AND ".join(terms) or "TRUE", values
 
@@ -271,19 +318,27 @@ class Compiled:
             return lambda _query: ("TRUE", {})
         return condition
 
-    def new(self, values: Mapping[str, Any], now: int) -> Any:
-        """A row with these stored values by field, without an id."""
-        every = {**self.defaults, **values}
-        columns = {column(field.name): every[field.name] for field in self.fields}
-        return self.row(id=0, created_at=now, updated_at=now, **columns)
+    def store(self, env: Environment) -> Any:
+        """Its store (`store.Records`) in an environment."""
+        return env.stores[self.many]
+
+    def stored(self, row: Any, field: Field) -> Any:
+        """The stored value of a field."""
+        return getattr(row, self.column(field.name))
 
     def changed(self, row: Any, values: Mapping[str, Any]) -> Any:
-        """The row with these stored values by field."""
-        return msgspec.structs.replace(row, **{column(name): v for name, v in values.items()})
+        """The row with these stored values by field. What only differs in the order of names stays
+        as it was."""
+        for field in self.unordered:
+            if text := values.get(field.name):
+                stored = self.stored(row, field)
+                if stored and text != stored and field.given(text) == field.given(stored):
+                    values = {**values, field.name: stored}
+        return msgspec.structs.replace(row, **{self.column(name): v for name, v in values.items()})
 
     def texts(self, row: Any) -> list[str]:
         """The texts that are searched."""
-        return [getattr(row, column(field.name)) or "" for field in self.searched]
+        return [self.stored(row, field) or "" for field in self.searched]
 
     def words_of(self, row: Any) -> tuple[list[str], list[str]]:
         """The words of the first field that is searched, which counts most, and of the others."""
@@ -304,20 +359,36 @@ class Compiled:
         """The record that rules get."""
         values: dict[str, Any] = {"id": row.id}
         for field in self.fields:
-            stored = getattr(row, column(field.name))
+            stored = self.stored(row, field)
             values[field.name] = None if stored is None else field.given(stored)
+        for field in self.derived:
+            values[field.name] = field.given(row)
         values[CREATED] = MOMENT.given(row.created_at)
         values["updated_at"] = MOMENT.given(row.updated_at)
         made: Record = self.kind.record(**values)
         return made
+
+    def depended(self, _row: Any) -> tuple[Dependency, ...]:
+        """The parts of the data that the lists with this row are."""
+        return (self.shows(None),)
+
+    def shows(self, _query: Any) -> Dependency:
+        """The part of the data that a list shows."""
+        return ListDependency(self.table_name, "", None)
+
+    def facts(self, _row: Any) -> Details:
+        """What the audit log says of a record that is created or deleted."""
+        return {}
 
     def _events(self) -> None:
         """The notes of its changes, and the events that are published for them."""
         body, noun = self.body, self.noun
 
         def note(deed: str) -> type[RecordNote]:
-            name = f"{noun}.{deed}"
-            namespace = {"action": name, "target": noun, "published": published}
+            facts = staticmethod(self.facts)
+            namespace = {
+                "action": f"{noun}.{deed}", "target": noun, "published": published, "facts": facts
+            }  # fmt: skip
             return types.new_class(
                 f"{self.name}{deed.capitalize()}",
                 (RecordNote,),
@@ -341,6 +412,7 @@ class Compiled:
             {"frozen": True},
             lambda body: body.update(action=action, target=noun),
         )
+        IMPORTED[self.many] = self.imported
 
     @property
     def resource(self) -> Resource:
@@ -363,7 +435,7 @@ class Kinds(Sequence[Compiled]):
 
     def __init__(self, kinds: Sequence[Kind[Any]], digest: str) -> None:
         """`digest` stands for the content of their files."""
-        self._kinds = [Compiled(kind, number) for number, kind in enumerate(kinds)]
+        self._kinds = [Compiled(kind) for kind in kinds]
         self.digest = digest
 
     def __getitem__(self, place: Any) -> Any:
@@ -383,7 +455,6 @@ class Kinds(Sequence[Compiled]):
             if kind.kind.files:
                 imported, many = kind.imported.action, kind.many.replace("-", " ")
                 EVENTS.add([imported], kind.reads)
-                IMPORTED[kind.many] = kind.imported
                 shape = imported_shape(f"{kind.name}ImportedBody", many)
                 EVENT_DATA[imported] = shape
             EVENT_PREVIOUS[kind.event_types[1]] = {field.name: field.shown_example()}
@@ -413,8 +484,8 @@ def _created(field: Field) -> tuple[str, Any]:
     return field.name, Annotated[Any, described(field)]
 
 
-def _changed(field: Field) -> tuple[str, Any, Any]:
-    return field.name, Annotated[Any, described(field)] | UnsetType, UNSET
+def _changed(field: Field, *, new: bool = False) -> tuple[str, Any, Any]:
+    return field.name, Annotated[Any, described(field, new=new)] | UnsetType, UNSET
 
 
 def _parameter(field: Field) -> Any:

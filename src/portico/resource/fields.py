@@ -56,6 +56,10 @@ class Field:
     ranged = False
     """Whether it may be a filter by `min_` and `max_`."""
     sortable = True
+    derived = False
+    """Whether its value follows from others of the record: it is neither stored nor sent."""
+    answered = ""
+    """What describes its value in answers, unless it says `about`."""
     shown = "{}"
     json: str | tuple[str, ...] = "string"
 
@@ -149,7 +153,8 @@ class Field:
 
     def meta(self, **schema: Any) -> Meta:
         """The description of its JSON value."""
-        shape = {**schema, **({"description": self.about} if self.about else {})}
+        description = self.about or self.answered
+        shape = {**schema, **({"description": description} if description else {})}
         return Meta(examples=[self.shown_example()], extra_json_schema=shape)
 
     def shown_example(self) -> Any:
@@ -207,7 +212,7 @@ class IntegerField(Field):
         return Integer(Between(self.low, self.high))
 
     def answer(self) -> Any:
-        return Annotated[int, self.meta()]
+        return Annotated[int, self.meta(**{"minimum": 0} if self.low == 0 else {})]
 
     def parameter(self) -> Callable[[str], Any]:
         return _whole_bound
@@ -323,6 +328,7 @@ class MoneyField(DecimalField):
     """A price (decisions §7)."""
 
     sort = "money"
+    answered = "Exact, at most four decimals."
     shown = "Raw(price_text({}))"
 
     def __init__(self, **options: Any) -> None:
@@ -540,10 +546,12 @@ class RuledField(Field):
         rule: Callable[[str], str],
         usual: str,
         description: str = "",
+        answered: str = "",
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self.sort = sort
+        self.answered = answered
         self._schema = {"description": description} if description else {}
         self.rule = rule
         self._usual = usual
@@ -574,7 +582,7 @@ def url_field(**options: Any) -> RuledField:
 
 def currency_field(**options: Any) -> RuledField:
     """An ISO 4217 code."""
-    return RuledField("currency", currency, "USD", **options)
+    return RuledField("currency", currency, "USD", answered="ISO 4217.", **options)
 
 
 class ReferenceField(Field):
@@ -780,11 +788,14 @@ class _ObjectOf:
 class _Described:
     """Reads a field's value into its stored form, and says of it what the declaration does."""
 
-    def __init__(self, field: Field) -> None:
+    def __init__(self, field: Field, *, new: bool) -> None:
         self._field = field
+        self._default = field.default if new else NOTHING
         self._kind = field.reader()
         self._stored = None if type(field).stored is Field.stored else field.stored
         self._optional = field.optional
+        if self._stored is None and not self._optional:
+            self.read = self._kind.read  # type: ignore[method-assign]  # saves a call for each value
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
         """See `FieldKind.read`."""
@@ -802,8 +813,8 @@ class _Described:
         """See `FieldKind.schema`."""
         field, schema = self._field, dict(self._kind.schema())
         told = [field.about, schema.get("description", "")]
-        if field.default not in (NOTHING, None, ""):
-            told.append(f"Default: `{plain_json(field.sent(field.default))}`.")
+        if self._default not in (NOTHING, None, "", [], {}):
+            told.append(f"Default: `{plain_json(field.sent(self._default))}`.")
         if description := " ".join(filter(None, told)):
             schema["description"] = description
         if self._optional:
@@ -818,9 +829,9 @@ def plain_json(value: Any) -> str:
     return value if isinstance(value, str) else encode(value).decode()
 
 
-def described(field: Field) -> FieldKind:
-    """The reader of a field, with its description."""
-    return _Described(field)
+def described(field: Field, *, new: bool = True) -> FieldKind:
+    """The reader of a field, with its description; `new` says whether of a new record."""
+    return _Described(field, new=new)
 
 
 def default_of(field: Field) -> Any:

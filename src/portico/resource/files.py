@@ -26,7 +26,7 @@ from portico.core.ids import MAX_ID
 from portico.core.words import Format
 from portico.environment import Environment
 from portico.resource.changes import Changing, RulesTooSlow, carry_out
-from portico.resource.compiled import Compiled, column
+from portico.resource.compiled import Compiled
 from portico.resource.fields import Field, ItemsField, MoneyField
 from portico.resource.file_rows import ROW, Columns, FileRow, ImportOutcome, Named
 from portico.resource.imports import (
@@ -58,37 +58,24 @@ class RecordFiles:
         """Imports are made by `by`."""
         self._kind = kind
         self._by = by
-        declared: Sequence[Field] = kind.kind.record.__fields__
-        self._fields = declared
-        self.columns = Columns(
-            kind.create,
-            kind.change,
-            [field.name for field in declared],
-            one=kind.words,
-            many=kind.many.replace("-", " "),
-            reference=f"one of the {kind.many.replace('-', ' ')}",
-            numbers=[field.name for field in declared if field.json in ("integer", "number")],
-            json=[field.name for field in declared if field.json in ("object", "array")],
-            empty={
-                field.name: _emptied(field)
-                for field in declared
-                if field.optional or field.json in ("object", "array")
-            },
-            booleans=[field.name for field in declared if field.json == "boolean"],
-            prices=[field.name for field in declared if isinstance(field, MoneyField)],
-        )
+        self._fields = [field for field in kind.kind.record.__fields__ if not field.derived]
+        many = kind.many.replace("-", " ")
+        names = [field.name for field in self._fields]
+        self.columns = columns_of(kind, names, f"one of the {many}")
 
     async def batches(self, env: Environment) -> AsyncIterator[Sequence[Any]]:
         """Every record, oldest first."""
-        async for batch in env.records[self._kind.number].batches():
+        async for batch in self._kind.store(env).batches():
             yield batch
 
     def written(self, form: Format, batch: Sequence[Any]) -> bytes:
         """Records as rows of a file."""
         if form == "csv":
-            return csv_text([row.id, *map(partial(_cell, row), self._fields)] for row in batch)
+            return csv_text(
+                [row.id, *map(partial(_cell, self._kind, row), self._fields)] for row in batch
+            )
         return msgspec.json.Encoder().encode_lines(
-            {"id": row.id} | {field.name: _shown(row, field) for field in self._fields}
+            {"id": row.id} | {field.name: _shown(self._kind, row, field) for field in self._fields}
             for row in batch
         )
 
@@ -211,6 +198,28 @@ class RecordFiles:
         tally.rows += 1
 
 
+def columns_of(kind: Compiled, names: Sequence[str], reference: str) -> Columns:
+    """The columns of a kind's files, in this order; an id is that of `reference`."""
+    fields = [kind.by_name[name] for name in names]
+    return Columns(
+        kind.create,
+        kind.change,
+        names,
+        one=kind.words,
+        many=kind.many.replace("-", " "),
+        reference=reference,
+        numbers=[field.name for field in fields if field.json in ("integer", "number")],
+        json=[field.name for field in fields if field.json in ("object", "array")],
+        empty={
+            field.name: _emptied(field)
+            for field in fields
+            if field.optional or field.json in ("object", "array")
+        },
+        booleans=[field.name for field in fields if field.json == "boolean"],
+        prices=[field.name for field in fields if isinstance(field, MoneyField)],
+    )
+
+
 class _Tally:
     """What was stored."""
 
@@ -285,8 +294,8 @@ def _emptied(field: Field) -> Any:
     return [] if isinstance(field, ItemsField) else {}
 
 
-def _shown(row: Any, field: Field) -> Any:
-    stored = getattr(row, column(field.name))
+def _shown(kind: Compiled, row: Any, field: Field) -> Any:
+    stored = kind.stored(row, field)
     return None if stored is None else field.show(stored)
 
 
@@ -300,8 +309,8 @@ class _Number:
         return self._text
 
 
-def _cell(row: Any, field: Field) -> object:
-    shown = _shown(row, field)
+def _cell(kind: Compiled, row: Any, field: Field) -> object:
+    shown = _shown(kind, row, field)
     if isinstance(shown, bool):
         return str(shown).lower()
     if not isinstance(shown, Raw):

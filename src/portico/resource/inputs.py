@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from portico.core.errors import BrokenRule
 from portico.core.money import price_shown, price_text, price_units, price_written
-from portico.resource.compiled import Compiled, column
+from portico.resource.compiled import Compiled
 from portico.resource.fields import (
     DecimalField,
     Field,
@@ -200,7 +200,7 @@ class Cell(NamedTuple):
 
 def cell(kind: Compiled, field: Field, row: Any, scopes: frozenset[str]) -> Cell:
     """The value of a field, for somebody with these scopes."""
-    stored = getattr(row, column(field.name))
+    stored = kind.stored(row, field)
     sort, value = field.sort, stored
     text = written(field, stored, currency_of(kind, row))
     link = ""
@@ -227,4 +227,4 @@ def cell(kind: Compiled, field: Field, row: Any, scopes: frozenset[str]) -> Cell
 def currency_of(kind: Compiled, row: Any) -> str:
     """The currency of a record's prices, if it has one."""
     codes = [field for field in kind.fields if field.sort == "currency"]
-    return getattr(row, column(codes[0].name)) or "" if len(codes) == 1 else ""
+    return kind.stored(row, codes[0]) or "" if len(codes) == 1 else ""

@@ -3,10 +3,9 @@
 `portico.app` imports this where there are kinds, and only there.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
 from portico.core.errors import Unavailable
 from portico.core.scopes import PERMISSIONS
@@ -33,15 +32,12 @@ class Installed:
         directory: Path,
         roles: Iterable[str] = (),
         count_limit: int | None = None,
-        built_in: Mapping[str, Callable[[Environment], object]] = MappingProxyType({}),
     ) -> None:
         """`roles` are those of the settings, besides Portico's own; `count_limit` is the most
-        records to count for a filter; `built_in` makes `Environment.built_in`. Raises
-        `KindsError`."""
+        records to count for a filter. Raises `KindsError`."""
         self._kinds = load(directory, frozenset(roles))
         self._kinds.register()
         self._count_limit = count_limit
-        self._built_in = built_in
 
     def grant(self) -> None:
         """Gives the kinds' scopes to those roles that were added after them."""
@@ -59,7 +55,7 @@ class Installed:
         """Gives an environment the stores of the kinds, and what their references need."""
         db = environment.db
         environment.records = [Records(db, kind, self._count_limit) for kind in self._kinds]
-        environment.built_in = {name: of(environment) for name, of in self._built_in.items()}
+        environment.stores |= {records.kind.many: records for records in environment.records}
         environment.release = releasing(environment)
         environment.check_kinds = partial(self.check, db)
 

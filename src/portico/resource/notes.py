@@ -1,7 +1,7 @@
 """The notes of changes to records, and the data of the events that are published for them."""
 
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Self
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
 from msgspec import Meta
@@ -20,6 +20,9 @@ class RecordNote(Event, frozen=True):
     """A record was created, changed (then there is a `before`) or deleted. Each kind has its own
     subclasses, with the names of its actions."""
 
+    facts: ClassVar[Callable[[Any], Details]]
+    """What is said of a record that was created or deleted."""
+
     record: Any
     before: Any = None
 
@@ -36,7 +39,7 @@ class RecordNote(Event, frozen=True):
     def details(self) -> Details:
         """The names of the fields that differ, except `updated_at`."""
         if self.before is None:
-            return {}
+            return type(self).facts(self.record)
         return {
             "fields": [
                 name.removeprefix("f_")

@@ -28,7 +28,7 @@ from portico.core.words import FORMATS, Format
 from portico.data.search import query_words
 from portico.environment import Environment
 from portico.resource.changes import change_record, create_record, delete_record, unchecked
-from portico.resource.compiled import Compiled, column
+from portico.resource.compiled import Compiled
 from portico.resource.fields import (
     BooleanField,
     ChoiceField,
@@ -107,6 +107,7 @@ class Move(NamedTuple):
     do: str
     words: str
     field: StatesField
+    column: str
     state: str
 
 
@@ -185,16 +186,14 @@ class KindPages:
 
     def label(self, row: Any) -> str:
         """What a record is called."""
-        text = (
-            written(self.heading, getattr(row, column(self.heading.name))) if self.heading else ""
-        )
+        text = written(self.heading, self.kind.stored(row, self.heading)) if self.heading else ""
         return named(text, row.id) if text.strip() else f"{self.kind.words.capitalize()} {row.id}"
 
     async def _search(self, env: Environment, text: str, most: int) -> Sequence[Any]:
         if not self.kind.searched or not query_words(text):
             return []
         query = self.kind.query(search=text, limit=most)
-        rows: Sequence[Any] = (await env.records[self.kind.number].page(query, 0, None)).rows
+        rows: Sequence[Any] = (await self.kind.store(env).listed(query, 0, None)).rows
         return rows
 
     @property
@@ -204,7 +203,7 @@ class KindPages:
             self.kind.kind.title,
             self.path,
             self.kind.reads,
-            get=lambda env, row_id: env.records[self.kind.number].get(row_id),
+            get=lambda env, row_id: self.kind.store(env).get(row_id),
             search=self._search,
             label=self.label,
         )
@@ -249,10 +248,10 @@ class KindPages:
         asked = self._asked(visit)
         query, number, rows, total, exact = asked.query, 1, [], 0, True
         if not asked.faults:
-            records = visit.env.records[self.kind.number]
+            records = self.kind.store(visit.env)
             number, found = await page_of(
                 visit,
-                lambda page: records.page(query, offset_of(page, query.limit), None),
+                lambda page: records.listed(query, offset_of(page, query.limit), None),
                 query.limit,
             )
             rows, total, exact = found.rows, found.total, found.exact
@@ -291,7 +290,7 @@ class KindPages:
         assert self.files is not None  # noqa: S101 - without files there is no such route
         if head := header(form, self.files.columns):
             yield head
-        records = visit.env.records[self.kind.number]
+        records = self.kind.store(visit.env)
         async for batch in records.matching(asked.query):
             yield self.files.written(form, batch)
 
@@ -343,7 +342,7 @@ class KindPages:
     # One record.
 
     async def _row(self, visit: Visit, row_id: int) -> Any:
-        row = await visit.env.records[self.kind.number].get(row_id)
+        row = await self.kind.store(visit.env).get(row_id)
         if row is None:
             raise NotFound(f"There is no {self.kind.words} {row_id}. It may have been deleted.")
         return row
@@ -437,7 +436,7 @@ class KindPages:
     async def ask_several(self, visit: Visit) -> Reply:
         """Asks whether to change or delete the selected records."""
         move, ids, back = self._chosen(visit)
-        records = visit.env.records[self.kind.number]
+        records = self.kind.store(visit.env)
         found = [(row_id, await records.get(row_id)) for row_id in ids]
         names = [
             self.label(row) if row else f"{self.kind.words.capitalize()} {row_id}"
@@ -466,7 +465,7 @@ class KindPages:
         )
 
     async def _outcome(self, visit: Visit, row_id: int, move: Move | None) -> _Outcome:
-        row = await visit.env.records[self.kind.number].get(row_id)
+        row = await self.kind.store(visit.env).get(row_id)
         name = self.label(row) if row else f"{self.kind.words.capitalize()} {row_id}"
         try:
             await self._carry_out(visit, row_id, move)
@@ -524,7 +523,7 @@ class KindPages:
 
     def _input(self, visit: Visit, field: Field, row: Any) -> dict[str, Any]:
         """What the template needs of a field's input."""
-        stored = getattr(row, column(field.name)) if row else default_of(field)
+        stored = self.kind.stored(row, field) if row else default_of(field)
         name = PREFIX + field.name
         made = {
             "name": name,
@@ -628,7 +627,7 @@ class KindPages:
             by = await visit.by()
             row = await change_record(visit.env, self.kind, row_id, values, check, by)
         except PreconditionFailed:
-            found = await visit.env.records[self.kind.number].get(row_id)
+            found = await self.kind.store(visit.env).get(row_id)
             return self._gone(visit) if found is None else self._meanwhile(visit, found, values)
         except NotFound:
             return self._gone(visit)
@@ -640,7 +639,7 @@ class KindPages:
     def _meanwhile(self, visit: Visit, row: Any, mine: Mapping[str, Any]) -> Reply:
         """The form again, beside the values stored meanwhile. Sent once more, it overwrites
         them."""
-        theirs = {f.title: written(f, getattr(row, column(f.name))) for f in self.editable}
+        theirs = {f.title: written(f, self.kind.stored(row, f)) for f in self.editable}
         ours = {field.title: written(field, mine[field.name]) for field in self.editable}
         return self._form_page(
             visit,
@@ -765,11 +764,13 @@ def _may_be_empty(field: Field) -> bool:
 
 def _move(kind: Compiled, field: StatesField, state: str) -> Move:
     what = f"{field.title.lower()} to " if len(kind.states) > 1 else "to "
-    return Move(f"{field.name}:{state}", f"Set {what}{state}", field, state)
+    return Move(
+        f"{field.name}:{state}", f"Set {what}{state}", field, kind.column(field.name), state
+    )
 
 
 def _state(row: Any, move: Move) -> str:
-    state: str = getattr(row, column(move.field.name))
+    state: str = getattr(row, move.column)
     return state
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from portico.core.audit import Author
 from portico.core.errors import Conflict, Duplicate, Fault, Invalid, NotFound, PreconditionFailed
-from portico.data.database import Dependency, ListDependency
+from portico.data.database import Dependency
 from portico.environment import Environment
 from portico.resource.batches import route as batches
 from portico.resource.changes import (
@@ -17,7 +17,8 @@ from portico.resource.changes import (
     create_record,
     delete_record,
 )
-from portico.resource.compiled import Compiled, column
+from portico.resource.compiled import Compiled, named
+from portico.resource.fields import JsonField
 from portico.web.conditions import etag_header, precondition
 from portico.web.envelope import Created, Listed, Single
 from portico.web.lists import list_reply, start_of
@@ -35,7 +36,7 @@ class _Batches:
         self.change_shape = kind.change
         self.unique: Sequence[str] = [field.name for field in kind.unique]
         self._find = {
-            field.name: f"SELECT id FROM {kind.table_name} WHERE {column(field.name)} = :value"
+            field.name: f"SELECT id FROM {kind.table_name} WHERE {kind.column(field.name)} = :value"
             for field in kind.unique
         }
 
@@ -67,22 +68,21 @@ class _Batches:
 @cache
 def routes(kind: Compiled) -> Sequence[AnyRoute]:
     """The endpoints of a kind."""
-    number, path, words = kind.number, kind.path, kind.words
+    path, words = kind.path, kind.words
     many = kind.many.replace("-", " ")
     item, body = kind.item, kind.body
-    part = ListDependency(kind.table_name, "", None)
 
     async def list_records(request: QueryRequest[Any]) -> Reply:
         start = start_of(request)
-        records = request.environment.records[number]
-        page = await records.page(request.query, start.offset, start.behind)
+        records = kind.store(request.environment)
+        page = await records.listed(request.query, start.offset, start.behind)
         return list_reply(request, path, start, page, [*map(item, page.rows)])
 
-    def shows(_request: QueryRequest[Any]) -> Dependency:
-        return part
+    def shows(request: QueryRequest[Any]) -> Dependency:
+        return kind.shows(request.query)
 
     async def read_record(request: Request) -> Reply:
-        row = await request.environment.records[number].get(request.resource_id)
+        row = await kind.store(request.environment).get(request.resource_id)
         if row is None:
             raise NotFound(f"There is no {words} {request.resource_id}.")
         return json_reply(200, Single(body(row)))
@@ -111,7 +111,7 @@ def routes(kind: Compiled) -> Sequence[AnyRoute]:
         return json_reply(200, Single(shown), etag_header(shown))
 
     async def further_faults(request: Request, values: Mapping[str, Any]) -> list[Fault]:
-        row = await request.environment.records[number].get(request.resource_id)
+        row = await kind.store(request.environment).get(request.resource_id)
         return [] if row is None else change_faults(kind, row, values)
 
     async def delete(request: Request) -> Reply:
@@ -119,6 +119,18 @@ def routes(kind: Compiled) -> Sequence[AnyRoute]:
         await delete_record(request.environment, kind, request.resource_id, check, request.by)
         return Reply(204)
 
+    refused = (*((Duplicate,) if kind.unique else ()), *((Conflict,) if kind.kind.rules else ()))
+    replaced = [f"`{field.name}`" for field in kind.fields if isinstance(field, JsonField)]
+    whole = f"{' and '.join(replaced)} are replaced as a whole" if replaced else ""
+    noun = kind.noun
+    for handler, name in (
+        (list_records, f"list_{kind.path[1:].replace('-', '_')}"),
+        (read_record, f"read_{noun}"),
+        (create, f"create_{noun}"),
+        (change, f"change_{noun}"),
+        (delete, f"delete_{noun}"),
+    ):
+        handler.__name__ = name  # the operation's id
     found: list[AnyRoute] = [
         QueryRoute(
             method="GET",
@@ -126,6 +138,7 @@ def routes(kind: Compiled) -> Sequence[AnyRoute]:
             handler=list_records,
             access=kind.reads,
             summary=f"List {many}",
+            description=kind.about_list,
             query=kind.query,
             answer=Listed[kind.item_shape],  # type: ignore[name-defined]  # made at the start
             shows=shows,
@@ -135,7 +148,7 @@ def routes(kind: Compiled) -> Sequence[AnyRoute]:
             path=f"{path}/{{id}}",
             handler=read_record,
             access=kind.reads,
-            summary=f"Read one of the {many}",
+            summary=f"Read {kind.an}",
             answer=Single[kind.body_shape],  # type: ignore[name-defined]  # as above
             errors=(NotFound,),
         ),
@@ -144,11 +157,11 @@ def routes(kind: Compiled) -> Sequence[AnyRoute]:
             path=path,
             handler=create,
             access=kind.writes,
-            summary=f"Create one of the {many}",
+            summary=f"Create {kind.an}",
             status=201,
             body=kind.create,
             answer=Created[kind.body_shape],  # type: ignore[name-defined]  # as above
-            errors=(Duplicate, Conflict, Invalid),
+            errors=(*refused, Invalid),
             location=True,
             repeatable=True,
         ),
@@ -157,16 +170,16 @@ def routes(kind: Compiled) -> Sequence[AnyRoute]:
             path=f"{path}/{{id}}",
             handler=change,
             access=kind.writes,
-            summary=f"Change one of the {many}",
-            description="Omitted fields stay as they are.",
+            summary=f"Change {kind.an}",
+            description=f"Omitted fields stay as they are{'; ' + whole if whole else ''}.",
             body=kind.change,
             further_faults=further_faults,
             answer=Single[kind.body_shape],  # type: ignore[name-defined]  # as above
-            errors=(NotFound, Duplicate, Conflict, PreconditionFailed, Invalid),
+            errors=(NotFound, *refused, PreconditionFailed, Invalid),
             conditional=True,
         ),
     ]
-    found.append(batches(f"{path}/batch", kind.writes, many, kind.name, _Batches(kind)))
+    found.append(batches(f"{path}/batch", kind.writes, many, named(kind.many), _Batches(kind)))
     if kind.kind.delete:
         found.append(
             Route(
@@ -174,7 +187,7 @@ def routes(kind: Compiled) -> Sequence[AnyRoute]:
                 path=f"{path}/{{id}}",
                 handler=delete,
                 access=kind.writes,
-                summary=f"Delete one of the {many}",
+                summary=f"Delete {kind.an}",
                 status=204,
                 errors=(NotFound, Conflict, PreconditionFailed),
                 conditional=True,

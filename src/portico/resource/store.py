@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 
+from portico.change import Change
 from portico.core.times import DAY
 from portico.data.database import (
     LOCKED,
     NOTHING,
     Database,
     Engine,
-    ListDependency,
     Params,
     Rank,
     Transaction,
@@ -19,7 +19,7 @@ from portico.data.database import (
 )
 from portico.data.listing import Keyset, Listing, Order, Page
 from portico.data.search import query_words
-from portico.resource.compiled import Compiled, column
+from portico.resource.compiled import Compiled
 from portico.resource.fields import Field
 from portico.resource.search import WordSearch
 
@@ -39,8 +39,6 @@ class Records:
         self._db = db
         self.kind = kind
         self._table = table = kind.table
-        self.part = ListDependency(table.name, "", None)
-        """The part of the data that all its lists show."""
         self._listing = Listing(db.replica, kind.listing, in_blocks=True, count_limit=count_limit)
         self._search = WordSearch(kind.indexed, db.replica, kind.listing, count_limit)
         self._by_id_locked = table.by_id + LOCKED[db.engine]
@@ -63,7 +61,7 @@ class Records:
             row = await tx.one(self._by_id_locked, {"id": row_id})
         return self._table.read(row) if row else None
 
-    async def page(self, query: Any, offset: int, behind: Keyset | None) -> Page[Any]:
+    async def listed(self, query: Any, offset: int, behind: Keyset | None) -> Page[Any]:
         """One page of a list, as its query says."""
         where, params = self.kind.condition(query)
         if self.kind.searched and query.search and (words := query_words(query.search)):
@@ -84,7 +82,7 @@ class Records:
     async def insert(self, tx: Transaction, row: Any) -> Any:
         """Stores a new row, ignoring its id; returns it with the assigned one. Raises
         `UniqueViolation`, perhaps not before the commit."""
-        tx.invalidate(self.part)
+        tx.invalidate(*self.kind.depended(row))
         [new] = await tx.next_ids(self._table.name, 1)
         stored = msgspec.structs.replace(row, id=new)
         await tx.conclude(self._insert, self._table.values(stored))
@@ -94,23 +92,27 @@ class Records:
 
     async def update(self, tx: Transaction, before: Any, after: Any) -> None:
         """Stores a row again. `before` is what is stored. Raises as `insert`."""
-        tx.invalidate(self.part)
+        tx.invalidate(*self.kind.depended(before), *self.kind.depended(after))
         await tx.conclude(self._table.update, self._table.values(after))
         if self.kind.searched and self.kind.texts(before) != self.kind.texts(after):
             await self._search.replace(tx, after)
 
-    async def delete(self, tx: Transaction, row_id: int) -> None:
+    async def seen(self, change: Change, row_id: int) -> Any:
+        """The row with this id, or None, as a rule reads it: locked until the change ends."""
+        return await change.lock(self, row_id)
+
+    async def delete(self, tx: Transaction, row: Any) -> None:
         """Deletes a row."""
-        tx.invalidate(self.part)
+        tx.invalidate(*self.kind.depended(row))
         if self.kind.searched:
-            await self._search.remove(tx, row_id)
-        await tx.run(self._table.delete, {"id": row_id})
+            await self._search.remove(tx, row.id)
+        await tx.run(self._table.delete, {"id": row.id})
 
     async def taken(self, row: Any, tx: Transaction | None = None) -> Field | None:
         """The unique field whose value another row has, if any."""
         reader = tx or self._db
         for field in self.kind.unique:
-            name = column(field.name)
+            name = self.kind.column(field.name)
             value = getattr(row, name)
             found = value is not None and await reader.one(
                 f"SELECT id FROM {self._table.name} WHERE {name} = :value AND id <> :id",
@@ -141,9 +143,10 @@ class Records:
         self, tx: Transaction, field: Field, to_id: int, limit: int
     ) -> Sequence[Any]:
         """The first rows whose reference `field` leads to this id, locked."""
+        name, locked = self.kind.column(field.name), LOCKED[self._db.engine]
         rows = await tx.all(
             f"SELECT {self._table.columns} FROM {self._table.name}"
-            f" WHERE {column(field.name)} = :to ORDER BY id LIMIT :limit{LOCKED[self._db.engine]}",
+            f" WHERE {name} = :to ORDER BY id LIMIT :limit{locked}",
             {"to": to_id, "limit": limit},
         )
         return self._table.read_all(rows)

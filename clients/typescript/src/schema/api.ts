@@ -1887,11 +1887,17 @@ export interface components {
              * @example USD
              */
             currency: string;
-            /** @description Whether `stock_quantity` is above 0. */
+            /**
+             * @description Whether `stock_quantity` is above 0.
+             * @example true
+             */
             in_stock: boolean;
             /** @example 12 */
             stock_quantity: number;
-            /** @enum {string} */
+            /**
+             * @example active
+             * @enum {string}
+             */
             status: "active" | "archived" | "draft";
             /**
              * Format: date-time
@@ -1914,7 +1920,9 @@ export interface components {
              *     ]
              */
             images: {
+                /** @example https://example.com/lamp.jpg */
                 url: string;
+                /** @example The lamp, lit */
                 alt: string;
             }[];
             /**
@@ -1949,11 +1957,17 @@ export interface components {
              * @example USD
              */
             currency: string;
-            /** @description Whether `stock_quantity` is above 0. */
+            /**
+             * @description Whether `stock_quantity` is above 0.
+             * @example true
+             */
             in_stock: boolean;
             /** @example 12 */
             stock_quantity: number;
-            /** @enum {string} */
+            /**
+             * @example active
+             * @enum {string}
+             */
             status: "active" | "archived" | "draft";
             /**
              * Format: date-time
@@ -2570,11 +2584,17 @@ export interface components {
              * @example USD
              */
             currency?: string;
-            /** @description Whether `stock_quantity` is above 0. */
+            /**
+             * @description Whether `stock_quantity` is above 0.
+             * @example true
+             */
             in_stock?: boolean;
             /** @example 12 */
             stock_quantity?: number;
-            /** @enum {string} */
+            /**
+             * @example active
+             * @enum {string}
+             */
             status?: "active" | "archived" | "draft";
             /**
              * Format: date-time
@@ -2591,7 +2611,9 @@ export interface components {
              *     ]
              */
             images?: {
+                /** @example https://example.com/lamp.jpg */
                 url: string;
+                /** @example The lamp, lit */
                 alt: string;
             }[];
             /**
@@ -2673,11 +2695,17 @@ export interface components {
                  * @example USD
                  */
                 currency?: string;
-                /** @description Whether `stock_quantity` is above 0. */
+                /**
+                 * @description Whether `stock_quantity` is above 0.
+                 * @example true
+                 */
                 in_stock?: boolean;
                 /** @example 12 */
                 stock_quantity?: number;
-                /** @enum {string} */
+                /**
+                 * @example active
+                 * @enum {string}
+                 */
                 status?: "active" | "archived" | "draft";
                 /**
                  * Format: date-time
@@ -2700,7 +2728,9 @@ export interface components {
                  *     ]
                  */
                 images?: {
+                    /** @example https://example.com/lamp.jpg */
                     url: string;
+                    /** @example The lamp, lit */
                     alt: string;
                 }[];
                 /**
@@ -4304,6 +4334,7 @@ export interface operations {
             403: components["responses"]["PermissionDenied"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["Conflict"];
             412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];

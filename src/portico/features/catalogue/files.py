@@ -8,32 +8,13 @@ from msgspec import Raw
 
 from portico.core.money import price_text
 from portico.core.words import Format
+from portico.features.catalogue.products import PRODUCTS as KIND
 from portico.features.catalogue.rules import Product
-from portico.features.catalogue.schemas import ChangeProduct, CreateProduct
-from portico.resource.file_rows import Columns, FileRow, read_rows
+from portico.resource.file_rows import FileRow, read_rows
+from portico.resource.files import columns_of
 from portico.web.csv_cells import csv_text
-from portico.web.fields import Integer, Items, Number, Texts
-from portico.web.reading import fields
 
-_NAMES = CreateProduct.__struct_fields__
-_KINDS = fields(CreateProduct)
-
-PRODUCTS = Columns(
-    CreateProduct,
-    ChangeProduct,
-    _NAMES,
-    one="product",
-    many="products",
-    reference="a product",
-    numbers=[name for name in _NAMES if isinstance(_KINDS[name], Integer | Number)],
-    json=[name for name in _NAMES if isinstance(_KINDS[name], Items | Texts)],
-    empty={
-        name: [] if isinstance(_KINDS[name], Items) else {}
-        for name in _NAMES
-        if isinstance(_KINDS[name], Items | Texts)
-    },
-    prices=["price"],
-)
+PRODUCTS = columns_of(KIND, KIND.create.__struct_fields__, "a product")
 
 
 def read_products(file: BinaryIO, form: Format, *, update: bool = False) -> Iterator[FileRow]:

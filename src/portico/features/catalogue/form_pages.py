@@ -15,10 +15,10 @@ from portico.features.catalogue.pages import (
     metadata_of,
     product_of,
 )
+from portico.features.catalogue.products import PRODUCTS as KIND
 from portico.features.catalogue.rules import MAX_IMAGES, MAX_METADATA_KEYS, Product
-from portico.features.catalogue.schemas import product_body
-from portico.features.catalogue.service import change_product, create_product
 from portico.features.catalogue.storage import Products
+from portico.resource.changes import change_record, create_record
 from portico.web.conditions import entity_tag, require_match
 from portico.web.envelope import Single, encode
 from portico.web.messages import Reply
@@ -82,6 +82,11 @@ def _metadata(form: Form) -> dict[str, str]:
     return metadata
 
 
+def _stored_form(values: dict[str, Any]) -> dict[str, Any]:
+    lists = {name: KIND.by_name[name].stored(values[name]) for name in ("images", "metadata")}
+    return values | lists
+
+
 def _rows_of(form: Form, kind: str, *parts: str) -> list[list[str]]:
     """The names of the fields of each row that is not empty."""
     rows = [[f"{kind}_{n}_{part}" for part in parts] for n in range(1, _MOST[kind] + 1)]
@@ -142,14 +147,14 @@ async def create(visit: Visit) -> Reply:
         raise Unreadable("This form is incomplete. Load the page again.")
     return await sent_once(
         visit,
-        lambda by: create_product(visit.env, values, by),
+        lambda by: create_record(visit.env, KIND, _stored_form(values), by),
         lambda product: visit.go(f"/products/{product.id}", done="product-created"),
     )
 
 
 def _tag(product: Product) -> str:
     """The product's entity tag, as in the API."""
-    return entity_tag(encode(Single(product_body(product))))
+    return entity_tag(encode(Single(KIND.body(product))))
 
 
 async def show_edit(visit: Visit) -> Reply:
@@ -173,10 +178,12 @@ async def edit(visit: Visit) -> Reply:
     form.check()
 
     def check(product: Product) -> None:
-        require_match(form.text(VERSION), encode(Single(product_body(product))))
+        require_match(form.text(VERSION), encode(Single(KIND.body(product))))
 
     try:
-        product = await change_product(visit.env, product_id, values, check, await visit.by())
+        product = await change_record(
+            visit.env, KIND, product_id, _stored_form(values), check, await visit.by()
+        )
     except PreconditionFailed:
         found = await visit.env[Products].get(product_id)
         return await (_gone(visit) if found is None else _meanwhile(visit, found, values))

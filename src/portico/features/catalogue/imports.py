@@ -12,9 +12,10 @@ from portico.core.audit import Author
 from portico.core.errors import Conflict, Fault
 from portico.core.ids import MAX_ID
 from portico.environment import Environment
-from portico.features.catalogue.rules import Product, ProductsImported, changed
-from portico.features.catalogue.service import new_product, stored_values
+from portico.features.catalogue.products import PRODUCTS
+from portico.features.catalogue.rules import Product
 from portico.features.catalogue.storage import Products
+from portico.resource.changes import change_faults
 from portico.resource.file_rows import FileRow, ImportOutcome, Named
 from portico.resource.imports import (
     LARGE,
@@ -26,6 +27,7 @@ from portico.resource.imports import (
     announce,
     in_turns,
 )
+from portico.resource.notes import RecordsImported
 
 _SIZED_AT_ONCE = BatchLimits(100, 64 * 1024)
 """For this much of a file at a time, the sizes of the products that it changes are looked up."""
@@ -35,7 +37,7 @@ Keep = Callable[[Change, ImportOutcome], Awaitable[None]]
 
 
 class _Batch(msgspec.Struct):
-    """Some rows of a file: new products, changes (with values as `Product` stores them), and faulty
+    """Some rows of a file: new products, changes, and faulty
     rows. `line` is its last line; `start` and `end` are byte offsets."""
 
     start: int
@@ -103,7 +105,7 @@ async def _store_batch(
 
 async def _store(
     env: Environment, batch: _Batch, change: Change
-) -> tuple[_Changed, ProductsImported | None]:
+) -> tuple[_Changed, RecordsImported | None]:
     """Stores a batch; also returns the note of what is new or changed, if anything is."""
     known = await env[Products].several([row.id for row in batch.changes], change.tx)
     applied = _apply(batch, known, change.now)
@@ -111,7 +113,7 @@ async def _store(
         await env[Products].update_many(change.tx, applied.pairs)
     inserted = await env[Products].insert_many(change.tx, batch.new) if batch.new else ()
     updated = [after.id for _, after in applied.pairs]
-    return applied, ProductsImported.of(inserted, updated) if inserted or updated else None
+    return applied, PRODUCTS.imported.of(inserted, updated) if inserted or updated else None
 
 
 def _apply(batch: _Batch, known: dict[int, Product], now: int) -> _Changed:
@@ -121,7 +123,7 @@ def _apply(batch: _Batch, known: dict[int, Product], now: int) -> _Changed:
     unchanged = 0
     named = Named()  # checked again: a product may have been created after `_batches` checked it
     for row in batch.changes:
-        after = changed(known.get(row.id), row)
+        after = _changed(known.get(row.id), row)
         if not isinstance(after, Fault) and not named.add(row.id):
             after = REPEATED_ID
         if isinstance(after, Fault):
@@ -131,6 +133,15 @@ def _apply(batch: _Batch, known: dict[int, Product], now: int) -> _Changed:
         else:
             pairs.append((before, msgspec.structs.replace(after, updated_at=now)))
     return _Changed(pairs, unchanged, refused)
+
+
+def _changed(before: Product | None, row: FileRow) -> Product | Fault:
+    """The product as changed by a row with its id, or why it cannot be."""
+    if before is None:
+        return Fault("id", f"must be the id of a product; there is no product {row.id}")
+    faults = change_faults(PRODUCTS, before, row.values)
+    after: Product = PRODUCTS.changed(before, row.values)
+    return faults[0] if faults else after
 
 
 def _outcome(batch: _Batch, applied: _Changed) -> ImportOutcome:
@@ -153,7 +164,7 @@ async def store_at_once(
 
     async def work(change: Change) -> ImportOutcome:
         unchanged = 0
-        told: ProductsImported | None = None
+        told: RecordsImported | None = None
         async for batch in _batches(env, spool, change.now, LARGE):
             applied, stored = await _store(env, batch, change)
             if applied.refused:
@@ -211,10 +222,9 @@ async def _batches(
         if row.faults:
             batch.faulty.append(row)
         elif row.id:
-            row.values = stored_values(row.values)
             batch.changes.append(row)
         else:
-            batch.new.append(new_product(row.values, now))
+            batch.new.append(PRODUCTS.new(row.values, now))
         count = len(batch.new) + len(batch.changes) + len(batch.faulty)
         products += size
         if count >= most.rows or batch.end - batch.start + products >= most.size:

@@ -24,9 +24,11 @@ from portico.data.search import query_words
 from portico.environment import Environment
 from portico.features.catalogue import rules as catalogue_rules
 from portico.features.catalogue.files import PRODUCTS, rows
-from portico.features.catalogue.rules import STATUSES, Image, Product, next_statuses
-from portico.features.catalogue.service import change_product, delete_product
-from portico.features.catalogue.storage import ProductFilter, Products
+from portico.features.catalogue.products import PRODUCTS as KIND
+from portico.features.catalogue.products import ProductFilter
+from portico.features.catalogue.rules import STATUSES, Image, Product
+from portico.features.catalogue.storage import Products
+from portico.resource.changes import change_record, delete_record, unchecked
 from portico.resource.file_rows import header
 from portico.web.messages import Reply
 from portico.web.pages.filters import named
@@ -71,7 +73,9 @@ def _verb(old: str, new: str) -> Verb:
 
 
 _FROM = {
-    verb: [old for old in STATUSES for new in next_statuses(old) if _verb(old, new) is verb]
+    verb: [
+        old for old in STATUSES for new in KIND.states[0].following[old] if _verb(old, new) is verb
+    ]
     for verb in VERBS.values()
 }
 
@@ -221,7 +225,7 @@ def may_change(visit: Visit) -> bool:
 
 async def product_of(visit: Visit, product_id: int) -> Product:
     """A product. Raises `NotFound`."""
-    product = await visit.env[Products].get(product_id)
+    product: Product | None = await visit.env[Products].get(product_id)
     if product is None:
         raise NotFound(f"There is no product {product_id}. It may have been deleted.")
     return product
@@ -268,10 +272,10 @@ async def _carry_out(visit: Visit, product_id: int, verb: Verb | None) -> None:
     """Change the status of a product, or delete it if no verb is given."""
     by = await visit.by()
     if verb is None:
-        await delete_product(visit.env, product_id, lambda _product: None, by)
+        await delete_record(visit.env, KIND, product_id, unchecked, by)
     else:
         values = {"status": verb.status}
-        await change_product(visit.env, product_id, values, check_of(verb), by)
+        await change_record(visit.env, KIND, product_id, values, check_of(verb), by)
 
 
 async def change_status(visit: Visit) -> Reply:

@@ -1,12 +1,11 @@
 """A product, and the rules for its values. The rules raise `BrokenRule`."""
 
-from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from collections.abc import Collection
+from typing import Literal
 
 import msgspec
 
 from portico.core.audit import Actor
-from portico.core.errors import BrokenRule, Fault
 from portico.core.events import Details, Event
 from portico.core.rules import MAX_METADATA_KEYS as MAX_METADATA_KEYS
 from portico.core.rules import Between, Measured, OneOf, Trimmed
@@ -14,18 +13,10 @@ from portico.core.rules import metadata_key as metadata_key
 from portico.core.rules import metadata_value as metadata_value
 from portico.core.text import web_url
 from portico.core.times import DAY, MINUTE, SECOND
-from portico.resource.file_rows import FileRow
-from portico.resource.notes import IMPORTED, RecordsImported
 
 STATUSES = ("active", "archived", "draft")
 
 MAX_IMAGES = 50
-
-_NEXT_STATUSES = {
-    "draft": ("active", "archived"),
-    "active": ("archived",),
-    "archived": ("active",),
-}
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -57,18 +48,6 @@ class Product(msgspec.Struct, frozen=True):
     metadata: str = "{}"
 
 
-_decode = msgspec.json.Decoder(dict[str, str]).decode
-
-
-def with_values(product: Product, values: Mapping[str, Any]) -> Product:
-    """The product with these values, which are in their stored form. Metadata that only differs in
-    order stays as it was."""
-    text = values.get("metadata", product.metadata)
-    if text != product.metadata and _decode(text) == _decode(product.metadata):
-        values = {**values, "metadata": product.metadata}
-    return msgspec.structs.replace(product, **values)
-
-
 name = Trimmed(1, 200)
 category = Trimmed(1, 100)
 description = Measured(0, 10_000)
@@ -76,73 +55,6 @@ stock_quantity = Between(0, 2**31 - 1)
 status = OneOf(STATUSES)
 image_url = web_url
 image_alt = Measured(0, 500)
-
-
-def next_statuses(status: str) -> tuple[str, ...]:
-    """The statuses that a product with this status can change to."""
-    return _NEXT_STATUSES[status]
-
-
-def change_status(old: str, new: str) -> str:
-    """The status after a change from `old` to `new`, which may be the same. Raises `BrokenRule`."""
-    if new != old and new not in _NEXT_STATUSES[old]:
-        raise BrokenRule(f"cannot change from {old} to {new}")
-    return new
-
-
-class _OfProduct(Event, frozen=True):
-    target = "product"
-
-    product: Product
-
-    @property
-    def target_id(self) -> int:
-        return self.product.id
-
-
-class ProductCreated(_OfProduct, frozen=True):
-    """A product was created."""
-
-    action = "product.created"
-
-    @property
-    def details(self) -> Details:
-        return {"name": self.product.name}
-
-
-class ProductChanged(_OfProduct, frozen=True):
-    """Values of a product changed: from `before` to `product`."""
-
-    action = "product.updated"
-
-    before: Product
-
-    @property
-    def details(self) -> Details:
-        """The names of the fields that differ, except `updated_at`."""
-        names = (f for f in self.product.__struct_fields__ if f != "updated_at")
-        fields = [f for f in names if getattr(self.product, f) != getattr(self.before, f)]
-        return {"fields": fields}
-
-
-class ProductDeleted(_OfProduct, frozen=True):
-    """A product was deleted; `product` is its last state."""
-
-    action = "product.deleted"
-
-    @property
-    def details(self) -> Details:
-        return {"name": self.product.name}
-
-
-class ProductsImported(RecordsImported, frozen=True):
-    """Products were imported from a file."""
-
-    action = "products.imported"
-    target = "product"
-
-
-IMPORTED["products"] = ProductsImported
 
 
 class SandboxReset(Event, frozen=True):
@@ -156,18 +68,6 @@ class SandboxReset(Event, frozen=True):
     def details(self) -> Details:
         """How many samples of each kind were created."""
         return self.filled
-
-
-def changed(before: Product | None, row: FileRow) -> Product | Fault:
-    """The product as changed by a row with its id, or why it cannot be. The row's values are in
-    their stored form."""
-    if before is None:
-        return Fault("id", f"must be the id of a product; there is no product {row.id}")
-    try:
-        change_status(before.status, row.values.get("status", before.status))
-    except BrokenRule as fault:
-        return Fault("status", str(fault))
-    return with_values(before, row.values)
 
 
 State = Literal["checking", "checked", "storing", "stored", "failed"]

@@ -13,7 +13,7 @@ from collections.abc import (
     Sequence,
 )
 from itertools import chain
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import msgspec
 
@@ -23,20 +23,19 @@ from portico.data.database import (
     IN_ID_LIST,
     LOCKED,
     Database,
-    Dependency,
     Engine,
-    ListDependency,
     Params,
     Rank,
     Signal,
     Transaction,
     id_list,
-    keep_unwritten,
 )
-from portico.data.listing import BY_ID, Beginning, Keyset, Listing, Order, Page
+from portico.data.listing import BY_ID, Beginning, Keyset, Order, Page
 from portico.data.queue import Queue
-from portico.data.search import tokens
+from portico.data.search import query_words
 from portico.data.table import DELETE_BATCH, LOADED_BOOLEAN, Table, json_form
+from portico.features.catalogue.products import PRODUCTS as KIND
+from portico.features.catalogue.products import ProductFilter, filter_of
 from portico.features.catalogue.rules import (
     STATUSES,
     WAITING,
@@ -44,28 +43,10 @@ from portico.features.catalogue.rules import (
     Upload,
 )
 from portico.resource.file_rows import Rejected
-from portico.resource.search import Indexed, WordSearch
+from portico.resource.store import Records
 
-PRODUCTS = Table("products", Product, fixed=("created_at",))
+PRODUCTS: Table[Product] = KIND.table
 """A whole product."""
-
-LISTED = Table("products", Product, unread=("images", "metadata"))
-"""A product as lists show it."""
-
-_MARKS = {"active": "a", "archived": "r", "draft": "d"}
-
-
-def _words(product: Product) -> tuple[list[str], list[str]]:
-    """The marked words of the name and those of the description."""
-    mark = _MARKS[product.status]
-    return (
-        [mark + word for word in tokens(product.name)],
-        [mark + word for word in tokens(product.description)],
-    )
-
-
-PRODUCT_WORDS = Indexed("products", "product_words", _words, _MARKS)
-"""What is searched. The words are marked with the product's status."""
 
 EXPORT_BATCH = 1_000
 EXPORT_BYTES = 256 * 1024
@@ -76,13 +57,6 @@ _NEWEST_FIRST = {
     indexed: Order("id", descending=True, indexed=indexed) for indexed in (False, True)
 }
 
-_OVERRIDING = {"sqlite": "", "postgres": " OVERRIDING SYSTEM VALUE"}
-_INSERT = {
-    engine: f"""
-INSERT INTO products ({PRODUCTS.columns}){overriding}
-VALUES ({", ".join(f":{name}" for name in PRODUCTS.names)})"""
-    for engine, overriding in _OVERRIDING.items()
-}
 _TYPES = {
     name: "BIGINT" if kind is int else "TEXT" for name, kind in get_type_hints(Product).items()
 }
@@ -118,8 +92,6 @@ _LAST_OF_BATCH = f"""
 SELECT max(id) FROM
     (SELECT id FROM products WHERE id > :after ORDER BY id LIMIT {DELETE_BATCH}) AS batch"""
 _DELETE_BATCH = "DELETE FROM products WHERE id > :after AND id <= :last"
-# True for all products. It lets a filter use the indexes, which all begin with the status.
-_ANY_STATUS = f"status IN {STATUSES}"
 # Steps from one category to the next in the index, without reading every product.
 _CATEGORIES = f"""
 WITH RECURSIVE known (status, category, nth) AS (
@@ -134,82 +106,21 @@ WITH RECURSIVE known (status, category, nth) AS (
 SELECT DISTINCT category FROM known WHERE category IS NOT NULL ORDER BY category LIMIT :most"""
 
 
-class ProductFilter(msgspec.Struct, frozen=True):
-    """Which products a list shows; None means any. Prices are in units (`core.money`), and the
-    bounds are inclusive."""
-
-    status: str | None
-    category: str | None = None
-    min_price: int | None = None
-    max_price: int | None = None
-    in_stock: bool | None = None
-
-    def sql(self) -> tuple[str, Params]:
-        """The condition and its values."""
-        terms: list[str] = []
-        params: dict[str, object] = {}
-        if self.status is not None:
-            terms.append("status = :status")
-            params["status"] = self.status
-        if self.category is not None:
-            terms.append("category = :category")
-            params["category"] = self.category
-        if self.min_price is not None:
-            terms.append("price >= :min_price")
-            params["min_price"] = self.min_price
-        if self.max_price is not None:
-            terms.append("price <= :max_price")
-            params["max_price"] = self.max_price
-        if terms and self.status is None:
-            terms.append(_ANY_STATUS)
-        if self.in_stock is not None:
-            terms.append("stock_quantity > 0" if self.in_stock else "stock_quantity = 0")
-        return " AND ".join(terms) or "TRUE", params
-
-    @property
-    def by_status_alone(self) -> bool:
-        """Whether the filter is by status only, or by nothing."""
-        return self == ProductFilter(self.status)
-
-    @property
-    def is_indexed(self) -> bool:
-        """Whether an index begins with the filter's columns and goes on with the id."""
-        return self == ProductFilter(self.status, self.category) and self.status is not None
-
-
 EVERY = ProductFilter(None)
 
 
-def list_part(status: str, category: str | None) -> Dependency:
-    """The part (`Database.version_of`) of all lists and searches of products of this status, and of
-    this category if one is given, whatever other filters they have."""
-    return ListDependency("products", status, category)
-
-
-def _touch_lists(tx: Transaction, products: Iterable[Product]) -> None:
-    """Declares a change of all lists that can show one of these products."""
-    for status, category in {(product.status, product.category) for product in products}:
-        tx.invalidate(list_part(status, category), list_part(status, None))
-
-
-class Products:
+class Products(Records):
     """The products of one environment."""
-
-    rank = Rank.REST
 
     def __init__(self, db: Database, count_limit: int | None = None) -> None:
         """`count_limit` is the most products to count for a filter or a search; None counts all."""
-        self._db = db
-        self._listing = Listing(db.replica, LISTED, in_blocks=True, count_limit=count_limit)
-        self._search = WordSearch(PRODUCT_WORDS, db.replica, LISTED, count_limit)
+        super().__init__(db, KIND, count_limit)
 
-    async def get(self, product_id: int, tx: Transaction | None = None) -> Product | None:
-        """The product with this id, if any. With `tx` it is locked until the transaction ends."""
-        if tx is None:
-            row = await self._db.row(PRODUCTS, product_id)
-        else:
-            row = await tx.one(PRODUCTS.by_id + LOCKED[self._db.engine], {"id": product_id})
-        return Product(*row) if row else None
+    async def listed(self, query: Any, offset: int, behind: Keyset | None) -> Page[Product]:
+        words = query_words(query.search) if query.search else []
+        return await self.page(
+            filter_of(query), words=words, offset=offset, limit=query.limit, behind=behind
+        )
 
     async def several(
         self, ids: Collection[int], tx: Transaction | None = None
@@ -278,7 +189,7 @@ class Products:
         rows = await self._db.replica.all(_CATEGORIES, {"most": most})
         return sorted((row[0] for row in rows), key=lambda name: (case_key(name), name))
 
-    async def batches(
+    async def batches(  # type: ignore[override]  # its lists are by filters of its own
         self, chosen: ProductFilter = EVERY, words: Sequence[str] = ()
     ) -> AsyncIterator[list[Product]]:
         """The products of a list, oldest first, in batches of about `EXPORT_BYTES`."""
@@ -289,6 +200,10 @@ class Products:
                 if batch := await self._still(some, chosen):
                     yield batch
             after = ids[-1]
+
+    async def matching(self, query: Any) -> AsyncIterator[list[Product]]:
+        async for batch in self.batches(filter_of(query), query_words(query.search)):
+            yield batch
 
     async def _ids_after(self, after: int, chosen: ProductFilter, words: list[str]) -> list[int]:
         """The next `EXPORT_BATCH` ids of a list after this one, ascending."""
@@ -316,61 +231,38 @@ class Products:
         )
         return PRODUCTS.read_all(rows)
 
-    async def insert(self, tx: Transaction, product: Product) -> Product:
-        """Stores a new product, ignoring its `id`; returns it with the assigned id."""
-        _touch_lists(tx, [product])
-        [new] = await tx.next_ids("products", 1)
-        stored = msgspec.structs.replace(product, id=new)
-        await tx.conclude(_INSERT[self._db.engine], PRODUCTS.values(stored))
-        await self._search.add(tx, stored)
-        return stored
-
     async def insert_many(self, tx: Transaction, products: Sequence[Product]) -> Sequence[int]:
         """Stores new products in this order, ignoring their ids; returns the assigned ids. For
         thousands at a time."""
-        _touch_lists(tx, products)
+        self._depend(tx, products)
         ids = await tx.next_ids("products", len(products))
         rows = (
             PRODUCTS.values(product) | {"id": new}
             for new, product in zip(ids, products, strict=True)
         )
         if self._db.engine == "sqlite":
-            await tx.run_many(_INSERT["sqlite"], rows)
+            await tx.run_many(self._insert, rows)
         else:
             await tx.run(_INSERT_ARRAYS, _arrays([*rows]))
         await self._search.add_many(tx, ids, products)
         return ids
 
-    async def update(self, tx: Transaction, before: Product, after: Product) -> None:
-        """Stores all fields of a product. `before` is what is stored."""
-        _touch_lists(tx, [before, after])
-        await tx.conclude(PRODUCTS.update, PRODUCTS.values(after))
-        if _worded(after) != _worded(before):
-            await self._search.replace(tx, after)
-
     async def update_many(self, tx: Transaction, pairs: Sequence[tuple[Product, Product]]) -> None:
         """As `update`, for pairs of `before` and `after`. For thousands at a time."""
-        _touch_lists(tx, chain.from_iterable(pairs))
+        self._depend(tx, chain.from_iterable(pairs))
         rows = (PRODUCTS.values(after) for _, after in pairs)
         if self._db.engine == "sqlite":
             await tx.run_many(PRODUCTS.update, rows)
         else:
             await tx.run(_UPDATE_ARRAYS, _arrays([*rows]))
-        reworded = [after for before, after in pairs if _worded(after) != _worded(before)]
+        reworded = [after for before, after in pairs if KIND.texts(after) != KIND.texts(before)]
         ids = [product.id for product in reworded]
         await self._search.remove_many(tx, ids)
         await self._search.add_many(tx, ids, reworded)
 
-    async def delete(self, tx: Transaction, product: Product) -> None:
-        """Deletes a product."""
-        _touch_lists(tx, [product])
-        await self._search.remove(tx, product.id)
-        await tx.run(PRODUCTS.delete, {"id": product.id})
-
-    async def lock_all(self, tx: Transaction) -> None:
-        """Prevents others from creating, changing and deleting products until `tx` ends. Raises
-        `Unavailable`."""
-        await keep_unwritten(tx, self._db.engine, "products")
+    def _depend(self, tx: Transaction, products: Iterable[Product]) -> None:
+        """Declares a change of all lists that can show one of these products."""
+        tx.invalidate(*{part for product in products for part in KIND.depended(product)})
 
     async def delete_all(self, tx: Transaction) -> None:
         """Deletes every product."""
@@ -394,11 +286,6 @@ def _split(ids: Sequence[int], sizes: Mapping[int, int]) -> Iterator[list[int]]:
             part, size = [], sizes.get(product_id, 0)
         part.append(product_id)
     yield part
-
-
-def _worded(product: Product) -> tuple[str, ...]:
-    """The values of a product that the word index holds."""
-    return product.name, product.description, product.status
 
 
 def _arrays(rows: Sequence[Params]) -> Params:

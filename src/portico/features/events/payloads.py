@@ -28,13 +28,8 @@ from portico.features.access.schemas import (
     api_key_item,
     successor_key,
 )
-from portico.features.catalogue.rules import (
-    ProductChanged,
-    ProductCreated,
-    ProductDeleted,
-    SandboxReset,
-)
-from portico.features.catalogue.schemas import ProductBody, product_body
+from portico.features.catalogue.products import PRODUCTS
+from portico.features.catalogue.rules import SandboxReset
 from portico.features.events.rules import WebhookTested
 from portico.features.people.rules import (
     PasswordChanged,
@@ -154,9 +149,9 @@ EVENT_DATA |= {
     "user.deleted": UserBody,
     "account.updated": AccountItem,
     "quota.reached": QuotaReachedBody,
-    "product.created": ProductBody,
-    "product.updated": ProductBody,
-    "product.deleted": ProductBody,
+    "product.created": PRODUCTS.body_shape,
+    "product.updated": PRODUCTS.body_shape,
+    "product.deleted": PRODUCTS.body_shape,
     "products.imported": ProductsImportedBody,
     "api_key.created": ApiKeyItem,
     "api_key.rotated": SuccessorKey,
@@ -302,11 +297,6 @@ def _text(body: msgspec.Struct | dict[str, Any]) -> str:
     return encode(body).decode()
 
 
-def _product_changed(event: ProductChanged, _now: int) -> Published | None:
-    before, after = product_body(event.before), product_body(event.product)
-    return updated("product.updated", before, after)
-
-
 def _user_changed(event: UserChanged, _now: int) -> Published | None:
     return updated("user.updated", user_body(event.before), user_body(event.user))
 
@@ -339,10 +329,6 @@ def _of_user(kind: str) -> Callable[[Any, int], Published]:
     return lambda event, _now: Published(kind, _text(user_body(event.user)))
 
 
-def _of_product(kind: str) -> Callable[[Any, int], Published]:
-    return lambda event, _now: Published(kind, _text(product_body(event.product)))
-
-
 def _of_key(kind: str) -> Callable[[Any, int], Published]:
     return lambda event, now: Published(kind, _text(api_key_item(event.key, now)))
 
@@ -357,9 +343,6 @@ _PUBLISHERS: dict[type[Event], Sequence[_Publish]] = {
     PasswordChanged: (_new_password,),
     PasswordReset: (_new_password,),
     UserDeleted: (_of_user("user.deleted"),),
-    ProductCreated: (_of_product("product.created"),),
-    ProductChanged: (_product_changed,),
-    ProductDeleted: (_of_product("product.deleted"),),
     SandboxReset: (lambda event, _now: Published("sandbox.reset", _text(event.filled)),),
     KeyCreated: (_of_key("api_key.created"),),
     KeyRotated: (_key_rotated,),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from portico.core import errors
     from portico.features.access import rules as access_rules
+    from portico.features.catalogue import products
     from portico.features.catalogue import rules as catalogue_rules
     from portico.features.events import audit as storage_audit
     from portico.features.events import rules as events_rules
@@ -40,7 +41,7 @@ def actions() -> frozenset[str]:
     """Every action that the audit log may have."""
     modules = (
         *(access_rules, catalogue_rules, events_rules),
-        *(operations_events, people_rules, signin_rules),
+        *(operations_events, people_rules, signin_rules, products.PRODUCTS),
     )
     kinds = (kind for module in modules for kind in vars(module).values())
     return frozenset(kind.action for kind in kinds if hasattr(kind, "action"))

@@ -13,7 +13,8 @@ import asyncpg
 from portico.core.webhooks import PING
 from portico.data.database import Database, Engine, Row, Transaction
 from portico.data.sqlite.files import FileError, reading
-from portico.features.catalogue.storage import LISTED, PRODUCT_WORDS, PRODUCTS
+from portico.features.catalogue.products import PRODUCTS as KIND
+from portico.features.catalogue.storage import PRODUCTS
 from portico.features.events.audit import AuditRanges
 from portico.resource.search import WordSearch
 
@@ -168,7 +169,7 @@ async def _index(
     connection: apsw.Connection, target: Database, indexed: Callable[[int], None]
 ) -> None:
     """Indexes the words of all products, which each engine stores in its own form."""
-    search = WordSearch(PRODUCT_WORDS, target, LISTED, None)
+    search = WordSearch(KIND.indexed, target, KIND.listing, None)
     names = ", ".join(f'"{name}"' for name in PRODUCTS.names)
     rows = connection.execute(f"SELECT {names} FROM products ORDER BY id")
     while batch := list(islice(rows, AT_ONCE)):
