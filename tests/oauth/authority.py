@@ -15,6 +15,7 @@ from oauth.visiting import Browser, Person
 from operating import TIMEOUT_SECONDS, Installation, in_database
 
 ROOMY = """
+webhooks_allow = "127.0.0.0/8"
 [plans.free]
 per_minute = 100000
 per_day = 1000000
@@ -26,6 +27,7 @@ per_day = 1000000
 
 SCOPES = "read:products write:products"
 WEB_APP = "https://shop.example/callback"
+GOODBYE = "https://shop.example/goodbye"
 NATIVE_APP = "http://127.0.0.1/callback"
 STATE = "a state with & and = and é"
 VERIFIER = "an-example-of-a-verifier-that-is-long-enough-for-it"

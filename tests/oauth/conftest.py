@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from oauth.authority import NATIVE_APP, Authority, Registered, serving
+from oauth.authority import GOODBYE, NATIVE_APP, WEB_APP, Authority, Registered, serving
 from oauth.visiting import Browser
 
 
@@ -18,7 +18,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
 @pytest.fixture(scope="session")
 def web_app(authority: Authority) -> Registered:
     """A client with a secret."""
-    return authority.register()
+    return authority.register(WEB_APP, "--post-logout-redirect-uri", GOODBYE)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from node_packages import node_packages
-from oauth.authority import NATIVE_APP, SCOPES, WEB_APP, Authority, Registered
+from oauth.authority import GOODBYE, NATIVE_APP, SCOPES, WEB_APP, Authority, Registered
 from oauth.visiting import Browser
 from operating import TIMEOUT_SECONDS
 
@@ -42,6 +42,7 @@ def found_by(
             "clientId": web_app.client_id,
             "clientSecret": web_app.client_secret,
             "redirectUri": WEB_APP,
+            "postLogoutRedirectUri": GOODBYE,
         },
         "nativeApp": {"clientId": native_app.client_id, "redirectUri": native},
         "scope": SCOPE,
@@ -115,6 +116,14 @@ def test_a_client_of_openid_connect_works(
         "denied": "access_denied",
         "wrongSecret": "OAUTH_WWW_AUTHENTICATE_CHALLENGE",
         "foreignIssuer": "OAUTH_INVALID_RESPONSE",
+    }
+
+
+def test_openid_client_signs_in_silently_until_it_has_signed_out(found_by: Program) -> None:
+    assert found_by("openid-client-logout") == {
+        "sameSession": True,
+        "left": f"{GOODBYE}?state=a+state",
+        "silentAfterwards": "login_required",
     }
 
 
