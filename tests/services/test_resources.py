@@ -1,6 +1,7 @@
 """What an OAuth token is for (RFC 8707, 9068): it is good there, and nowhere else."""
 
 import itertools
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -10,8 +11,11 @@ from driving import BASE, Api, refused
 from portico.core.oauth import AuthorizationRefused
 from portico.core.users import User
 from portico.features.access.authorization import read_request
+from portico.features.access.backchannel import LOGOUT_TOKEN_TYPE
 from portico.features.access.clients import Registered
-from signing_in import AUTH, CALLBACK, Visitor, client_of, code_of, oauth_refused, read
+from portico.features.access.logout import read_logout
+from portico.features.access.signing import Signer
+from signing_in import AUTH, CALLBACK, Visitor, client_of, code_of, login_of, oauth_refused, read
 
 API = BASE["live"]
 INVOICES = f"{API}/invoices"
@@ -177,3 +181,51 @@ async def test_token_opens_its_resource_alone(api: Api, shop: Registered, ada: U
         token = (await tokens(api, shop, ada, resource))["access_token"]
         for _ in range(2):  # once looked up, once from memory
             assert await opened(token) == {**nothing, **opens}, resource
+
+
+async def test_signed_token_counts_for_what_it_is_alone(
+    api: Api, shop: Registered, ada: User
+) -> None:
+    """Each kind of token that one key signs, at each place that takes one of them."""
+    given = await tokens(api, shop, ada, INVOICES)
+    session = read(given["id_token"])[1]
+    logout = {name: session[name] for name in ("aud", "sub", "sid")}
+    other = await client_of(api.live)
+    signed = {
+        "login": (await login_of(api.live, ada)).access_token,
+        "access": given["access_token"],
+        "id": given["id_token"],
+        "logout": api.live[Signer].sign(logout, api.clock(), LOGOUT_TOKEN_TYPE),
+    }
+
+    async def is_hint(token: str, of: Registered) -> bool:
+        with suppress(AuthorizationRefused):
+            await read_request(api.live, asked(of, id_token_hint=token))
+            return True
+        return False
+
+    async def ends(token: str, of: Registered) -> bool:
+        parameters = [("id_token_hint", token), ("client_id", of.client.client_id)]
+        with suppress(AuthorizationRefused):
+            return (await read_logout(api.live, parameters)).hint is not None
+        return False
+
+    taken: dict[str, set[str]] = {}
+    for number, (kind, token) in enumerate(signed.items(), 50):
+        visitor = Visitor(api, f"127.0.0.{number}")
+        check = f"{AUTH['live']}/check/invoices"
+        places = {
+            "api": (await visitor.me(token)).status_code == 200,
+            "service": (await visitor.send("GET", check, bearer=token, **GET_7)).is_success,
+            "hint": await is_hint(token, shop),
+            "hint of another client": await is_hint(token, other),
+            "logout": await ends(token, shop),
+            "logout of another client": await ends(token, other),
+        }
+        taken[kind] = {place for place, takes in places.items() if takes}
+    assert taken == {
+        "login": {"api", "service"},
+        "access": {"service"},
+        "id": {"hint", "logout"},
+        "logout": set(),
+    }
