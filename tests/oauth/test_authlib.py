@@ -7,10 +7,10 @@ import pytest
 from authlib.integrations.base_client import OAuthError
 from authlib.integrations.flask_client import OAuth
 from authlib.integrations.requests_client import OAuth2Session
-from flask import Flask, jsonify, url_for
+from flask import Flask, jsonify, session, url_for
 from flask.testing import FlaskClient
 
-from oauth.authority import NATIVE_APP, SCOPES, VERIFIER, WEB_APP, Authority, Registered
+from oauth.authority import GOODBYE, NATIVE_APP, SCOPES, VERIFIER, WEB_APP, Authority, Registered
 from oauth.visiting import Browser
 
 pytestmark = pytest.mark.usefixtures("trusted")
@@ -40,9 +40,20 @@ def web_site(authority: Authority, client: Registered) -> Flask:
             token = portico.authorize_access_token()
         except OAuthError as error:
             return jsonify(error=error.error), 403
+        session["id_token"] = token["id_token"]
         products = portico.get(f"{authority.api}/products", token=token)
         asked = portico.userinfo(token=token)
         return jsonify(told=token["userinfo"], asked=asked, products=products.json())
+
+    @site.get("/logout")
+    def logout() -> Any:
+        return portico.logout_redirect(
+            post_logout_redirect_uri=GOODBYE, id_token_hint=session.pop("id_token")
+        )
+
+    @site.get("/goodbye")
+    def goodbye() -> Any:
+        return jsonify(portico.validate_logout_response())
 
     return site
 
@@ -76,6 +87,17 @@ def test_a_site_signs_its_users_in_by_discovery_with_pkce_and_nonce(
     assert facts["asked"]["email"] == browser.person.email
     assert facts["asked"]["email_verified"] is False
     assert "pagination" in facts["products"]
+
+
+def test_a_site_signs_its_users_out(shop: FlaskClient, browser: Browser) -> None:
+    shop.get(brought_back(shop, browser), base_url="https://shop.example")
+    left = shop.get("/logout", base_url="https://shop.example")
+    page = browser.visit(left.location)
+    assert page.left_for.startswith(f"{GOODBYE}?state=")
+    path = page.left_for.removeprefix("https://shop.example")
+    assert shop.get(path, base_url="https://shop.example").status_code == 200
+    again = shop.get("/login", base_url="https://shop.example")
+    assert browser.visit(again.location).has("email", "password")
 
 
 def test_a_site_is_told_that_the_user_denied(shop: FlaskClient, browser: Browser) -> None:
