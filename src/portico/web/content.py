@@ -82,12 +82,13 @@ def _quality(params: list[str]) -> float:
 def check_content(request: Request) -> None:
     """Raises `UnsupportedMediaType` unless the body is declared as JSON in UTF-8, uncompressed."""
     content = request.header("content-type") or ""
-    media, *params = [part.strip().lower() for part in content.split(";")]
-    if media != JSON:
-        raise UnsupportedMediaType(f"Send the body as {JSON}.")
-    for param in params:
-        name, _, value = param.partition("=")
-        if name == "charset" and value.strip('"') not in ("utf-8", "utf8"):
-            raise UnsupportedMediaType("Send the body as UTF-8.")
+    if content != JSON:
+        media, *params = [part.strip().lower() for part in content.split(";")]
+        if media != JSON:
+            raise UnsupportedMediaType(f"Send the body as {JSON}.")
+        for param in params:
+            name, _, value = param.partition("=")
+            if name == "charset" and value.strip('"') not in ("utf-8", "utf8"):
+                raise UnsupportedMediaType("Send the body as UTF-8.")
     if (request.listed("content-encoding") or "identity").lower() != "identity":
         raise UnsupportedMediaType("Send the body without a content encoding.")

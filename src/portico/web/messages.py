@@ -283,7 +283,7 @@ class TypedRequest(Generic[Q_co, B_co]):
         """The whole body. Raises `PayloadTooLarge` beyond `limit` bytes, `RequestTimeout` if it
         does not arrive within `BODY_SECONDS`, and `Unreadable` if it is incomplete or has a
         transfer coding other than chunked."""
-        self._refuse_framing(limit)
+        length = self._refuse_framing(limit)
         parts: list[bytes] = []
         size = 0
         try:
@@ -293,6 +293,8 @@ class TypedRequest(Generic[Q_co, B_co]):
                     if size > limit:
                         raise _too_large(limit)
                     parts.append(part)
+                    if size == length:  # waiting for the end would cost as much again
+                        break
         except TimeoutError as error:
             raise RequestTimeout(
                 f"The body did not arrive within {BODY_SECONDS:.0f} seconds."
@@ -333,15 +335,20 @@ class TypedRequest(Generic[Q_co, B_co]):
                     if size > LINGER_BYTES:
                         break
 
-    def _refuse_framing(self, limit: int) -> None:
-        """Raises `PayloadTooLarge` if Content-Length exceeds the limit, and `Unreadable` for a
-        transfer coding other than chunked, which granian would pass on undecoded."""
+    def _refuse_framing(self, limit: int) -> int | None:
+        """The Content-Length over HTTP/1.1, None where something else ends the body. Raises `PayloadTooLarge` if it
+        exceeds the limit, and `Unreadable` for a transfer coding other than chunked, which granian
+        would pass on undecoded."""
         codings = self.listed("transfer-encoding")
         if codings is not None and codings.lower() != "chunked":
             raise Unreadable("Use no Transfer-Encoding other than chunked.")
-        length = self.header("content-length")
-        if length is not None and length.isdigit() and int(length) > limit:
+        told = self.header("content-length")
+        if told is None or not told.isdigit():
+            return None
+        length = int(told)
+        if length > limit:
             raise _too_large(limit)
+        return length if codings is None and self._scope.http_version != "2" else None
 
     def _begun(self) -> AsyncIterator[bytes]:
         """Begins to read the body. `discard_body` continues where the reader stopped."""

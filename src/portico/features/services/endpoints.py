@@ -104,6 +104,9 @@ def _read(decide: Decisions, check: Mapping[str, Any], at: str) -> _Asked:
 
 async def _decide_all(decide: Decisions, asked: Sequence[_Asked], now: int) -> list[Decision]:
     """Decides in order: of two checks of one account, the first is counted first."""
+    if len(asked) == 1:  # a task for each check costs more than deciding
+        (one,) = asked
+        return [await _decide(decide, one, await _caller(decide, one, now), now)]
     callers = await asyncio.gather(*(_caller(decide, one, now) for one in asked))
     pairs = zip(asked, callers, strict=True)
     return await asyncio.gather(*(_decide(decide, one, caller, now) for one, caller in pairs))
