@@ -44,7 +44,9 @@ async def test_refusals_lead_to_the_metadata_of_their_resource(
         nobody = api.stranger()
         refusal = await nobody.request(method, BASE[environment] + path)
         assert refusal.status_code == 401
-        assert f'resource_metadata="{metadata}"' in refusal.headers["www-authenticate"]
+        said = refusal.headers["www-authenticate"]
+        assert f'resource_metadata="{metadata}"' in said
+        assert ('scope="read:' in said) == (path != "/mcp")
         found = (await nobody.get(metadata)).json()
     assert found["resource"] == resource
     issuer = f"{HOST}/auth" if environment == "live" else f"{HOST}/sandbox/auth"

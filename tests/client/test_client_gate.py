@@ -15,7 +15,6 @@ from joserfc import jwt
 
 from client.gates import PAST_PORTICO, assert_answered_alike, key_of, sent, verifying_key
 from client.issuing import AUTH, BASE, GOOD, NOW, key, public
-from driving import challenge
 from oauth.authority import Authority
 from operating import until
 from portico_client import APIError, Caller, Gate
@@ -55,7 +54,7 @@ def place(served: Authority, service_port: int) -> Iterator[str]:
     running: list[uvicorn.Server] = []
 
     async def serve() -> None:
-        async with Gate(served.api, key, "invoices", ca=ca) as gate:
+        async with Gate(served.api, key, "invoices", path="/invoices", ca=ca) as gate:
             config = uvicorn.Config(
                 service(gate), port=service_port, log_level="error", lifespan="off", ws="none"
             )
@@ -112,13 +111,15 @@ def test_a_dependency_alone_gives_porticos_error_body(served: Authority, place: 
         sent(served, one, "POST", viewer) for one in (address, f"{served.api}/invoices/alone/7")
     )
     assert (ours.status_code, ours.json()) == (403, theirs.json())
-    assert ours.headers["www-authenticate"] == challenge(theirs)
+    assert ours.headers["www-authenticate"] == theirs.headers["www-authenticate"]
+    assert 'scope="write:invoices", resource_metadata=' in ours.headers["www-authenticate"]
     assert ours.headers["x-ratelimit-limit"] == "1000000"
     reader = {"authorization": f"Bearer {key_of(served, 'editor', type='read')}"}
     refused = sent(served, address, "POST", reader)
     assert (refused.status_code, "read-only" in refused.text) == (403, True)
     nobody = sent(served, address, "POST", {})
     assert (nobody.status_code, nobody.json()["error"]["code"]) == (401, "AUTHENTICATION_REQUIRED")
+    assert nobody.headers["www-authenticate"].startswith('Bearer scope="write:invoices", resource')
 
 
 def test_a_keys_networks_are_those_of_the_caller(served: Authority, place: str) -> None:

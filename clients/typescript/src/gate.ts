@@ -26,6 +26,9 @@ export interface Caller {
 export interface GateOptions extends Options {
   /** The service's audience. Default: the base with `/` and the service's name, as it is where `portico.toml` does not name one. */
   readonly audience?: string | undefined;
+  /** Where Portico forwards to the service, such as `/invoices`, if it does: refusals then name the service's metadata, as
+   * Portico's do. */
+  readonly path?: string | undefined;
   /** The authorization server's address. Default: the base with its last segment replaced by `auth`. */
   readonly authUrl?: string | undefined;
 }
@@ -85,6 +88,16 @@ class Refusal extends Error {
     const own = { "content-type": "application/json", "cache-control": "no-store", "x-content-type-options": "nosniff" };
     this.headers = { ...own, ...headers };
   }
+
+  /** Adds to the challenge, if there is one, what a client must have (RFC 6750 §3, RFC 9728 §5.1). */
+  challenge(scope: string | undefined, metadata: string | undefined): void {
+    const value = this.headers["www-authenticate"];
+    if (value === undefined) return;
+    const more = { scope, resource_metadata: metadata };
+    const added = Object.entries(more).filter(([name, one]) => one && !value.includes(`${name}=`));
+    const parts = [value.slice("Bearer".length).trim(), ...added.map(([name, one]) => `${name}="${one}"`)];
+    this.headers["www-authenticate"] = `Bearer ${parts.filter(Boolean).join(", ")}`.trim();
+  }
 }
 
 /** Decides about the requests to one service of your own: by the rules that `portico.toml` declares for it, or by one scope.
@@ -98,6 +111,7 @@ export class Gate {
   readonly #keys: Keys;
   readonly #service: string;
   readonly #audience: string;
+  readonly #metadata: string | undefined;
 
   /** `baseUrl` is the API's address, `key` an API key with the scope `verify`, `service` the name that `portico.toml` gives the
    * service. Throws TypeError for an invalid argument. */
@@ -108,6 +122,7 @@ export class Gate {
     this.#keys = new Keys(where.auth, requests);
     this.#service = service;
     this.#audience = options.audience ?? `${where.base}/${service}`;
+    this.#metadata = options.path === undefined ? undefined : metadata(`${where.base}${options.path}`);
   }
 
   /** Asks whether a credential is valid at this service, and counts the request against its account. */
@@ -182,6 +197,7 @@ export class Gate {
       }
       return admitted;
     } catch (error) {
+      if (error instanceof Refusal) error.challenge(scope, this.#metadata);
       const { status = 0 } = error instanceof APIError ? error : {};
       const unheard = error instanceof ConnectionFailed || error instanceof UnexpectedAnswer;
       if (!unheard && status !== 429 && status < 500) throw error; // Such as for a key that may not ask: the gate's own fault.
@@ -228,6 +244,12 @@ export class Gate {
     const challenge = code === "AUTHENTICATION_REQUIRED" ? 'Bearer error="invalid_token"' : lacks ? insufficient(scope) : "";
     throw refused(code, message, challenge, headers);
   }
+}
+
+/** Where the metadata of a resource is (RFC 9728 §3.1). */
+function metadata(resource: string): string {
+  const { origin, pathname } = new URL(resource);
+  return `${origin}/.well-known/oauth-protected-resource${pathname}`;
 }
 
 /** Throws `InvalidToken`. */

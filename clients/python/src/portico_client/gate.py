@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from portico_client.access import Access
 from portico_client.calls import verify
@@ -96,6 +96,19 @@ class Refusal(PorticoError):
             *headers,
         ]
 
+    def challenge(self, scope: str | None, metadata: str | None) -> None:
+        """Adds to the challenge, if there is one, what a client must have (RFC 6750 §3, RFC 9728
+        §5.1)."""
+        for place, (name, value) in enumerate(self.headers):
+            if name == "www-authenticate":
+                more = {"scope": scope, "resource_metadata": metadata}
+                added = [
+                    f'{key}="{one}"' for key, one in more.items() if one and f"{key}=" not in value
+                ]
+                parts = [value.removeprefix("Bearer").strip(), *added]
+                told = f"Bearer {', '.join(filter(None, parts))}".strip()
+                self.headers[place] = (name, told)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers the request, or closes the WebSocket before it is open."""
         kind = "http.response"
@@ -125,6 +138,7 @@ class Gate(AsyncClosing):
         service: str,
         *,
         audience: str | None = None,
+        path: str | None = None,
         auth_url: str | None = None,
         **options: Unpack[AsyncOptions],
     ) -> None:
@@ -132,8 +146,9 @@ class Gate(AsyncClosing):
         name that `portico.toml` gives the service.
 
         `audience` is the service's. Default: the base with `/` and the service's name, as it is
-        where `portico.toml` does not name one. `auth_url` as in `AsyncClient`. Raises ValueError
-        for an invalid argument.
+        where `portico.toml` does not name one. `path` is where Portico forwards to the service, if
+        it does: refusals then name the service's metadata, as Portico's do. `auth_url` as in
+        `AsyncClient`. Raises ValueError for an invalid argument.
         """
         where = addresses(base_url, auth_url)
         self._driver = AsyncDriver(options)
@@ -141,6 +156,7 @@ class Gate(AsyncClosing):
         self._keys = Keys(where.auth, self._driver.retries, self._driver.clock)
         self._service = service
         self._audience = f"{where.base}/{service}" if audience is None else audience
+        self._metadata = None if path is None else _metadata(f"{where.base}{path}")
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -162,6 +178,7 @@ class Gate(AsyncClosing):
             try:
                 caller, headers = await self._decide(scope, {"path": _path(scope)})
             except Refusal as refusal:
+                refusal.challenge(None, self._metadata)
                 return await refusal(scope, receive, send)
             return await app({**scope, CALLER: caller}, receive, _adding(send, headers))
 
@@ -182,7 +199,8 @@ class Gate(AsyncClosing):
                     raise _refused("AUTHENTICATION_REQUIRED", NO_CREDENTIAL, "Bearer")
                 if scope is not None and scope not in caller.scopes:
                     raise _lacking(scope)
-            except Refusal:
+            except Refusal as refusal:
+                refusal.challenge(scope, self._metadata)
                 # FastAPI's own handlers answer `{"detail": …}`.
                 asgi["starlette.exception_handlers"][0].setdefault(Refusal, _answer)
                 raise
@@ -235,6 +253,12 @@ class Gate(AsyncClosing):
         elif verified.code == "RATE_LIMITED" and verified.limit is not None:
             headers.append(("retry-after", str(verified.limit.retry_after)))
         raise _refused(verified.code, verified.message, challenge, headers)
+
+
+def _metadata(resource: str) -> str:
+    """Where the metadata of a resource is (RFC 9728 §3.1)."""
+    at = urlsplit(resource)
+    return f"{at.scheme}://{at.netloc}/.well-known/oauth-protected-resource{at.path}"
 
 
 def _of_claims(claims: Claims, audience: str) -> Caller:

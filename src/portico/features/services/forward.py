@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 from urllib.parse import quote, urlsplit
 
-from portico.core.errors import PorticoError, Unreadable
+from portico.core.errors import AuthenticationRequired, PorticoError, Unreadable
 from portico.core.services import Service, path_of
 from portico.features.services.headers import Pairs, sent_back, sent_on
 from portico.features.services.service import Decisions, needed_at
@@ -140,9 +140,13 @@ class ForwardResponder:
             await throttle.address(request)
             request.account_id = None
             return [("x-portico-environment", decisions.env.name)]
-        caller = await self._authenticators.of_request(
-            request, request.method, decisions.audience(service)
-        )
+        try:
+            caller = await self._authenticators.of_request(
+                request, request.method, decisions.audience(service)
+            )
+        except AuthenticationRequired as refusal:
+            refusal.scope = " ".join(needed.scopes) or None
+            raise
         decision = await decisions.decide(
             caller,
             needed,
