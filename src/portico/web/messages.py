@@ -336,9 +336,9 @@ class TypedRequest(Generic[Q_co, B_co]):
                         break
 
     def _refuse_framing(self, limit: int) -> int | None:
-        """The Content-Length over HTTP/1.1, None where something else ends the body. Raises `PayloadTooLarge` if it
-        exceeds the limit, and `Unreadable` for a transfer coding other than chunked, which granian
-        would pass on undecoded."""
+        """The Content-Length over HTTP/1.1, None where something else ends the body. Raises
+        `PayloadTooLarge` if it exceeds the limit, and `Unreadable` for a transfer coding other than
+        chunked, which granian would pass on undecoded."""
         codings = self.listed("transfer-encoding")
         if codings is not None and codings.lower() != "chunked":
             raise Unreadable("Use no Transfer-Encoding other than chunked.")
