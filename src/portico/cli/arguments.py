@@ -180,11 +180,11 @@ def add_sandbox(command: ArgumentParser) -> None:
 
 
 def add_api(command: ArgumentParser) -> None:
-    """Adds the options of a command that can read the API instead of a data directory."""
+    """Adds the options of a command that can use the API instead of a data directory."""
     command.add_argument(
         "--base-url",
         metavar="URL",
-        help="read the API at this address (default where there is no data directory:"
+        help="use the API at this address (default where there is no data directory:"
         " PORTICO_BASE_URL)",
     )
     command.add_argument(

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import gettempdir, mkstemp
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from portico.cli.arguments import add_sandbox
+from portico.cli.arguments import add_api, add_sandbox
 from portico.cli.lazy import lazy_imports
 from portico.cli.output import CommandError, answer, mention, needing_room, plain, progress
 from portico.core.words import FORMATS, Format
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from portico.settings import Settings
 
 with lazy_imports():
-    from portico.cli import prepared
+    from portico.cli import prepared, remote_records
     from portico.data import disk
     from portico.resource import file_rows, imports
 
@@ -48,6 +48,7 @@ def add_arguments(importing: ArgumentParser, exporting: ArgumentParser, many: st
     add_sandbox(exporting)
     for command in (importing, exporting):
         command.add_argument("--format", choices=FORMATS, help="file format (default: by the name)")
+        add_api(command)
 
 
 class Target(Protocol):
@@ -59,22 +60,22 @@ class Target(Protocol):
         ...
 
     def store_in_batches(
-        self, env: Environment, rows: Iterator[FileRow]
+        self, env: Any, rows: Iterator[FileRow], /
     ) -> AsyncGenerator[ImportOutcome, None]:
         """See `imports.store_in_batches`."""
         ...
 
-    def check_in_batches(self, env: Environment, spool: Spool, /) -> AsyncIterator[ImportOutcome]:
+    def check_in_batches(self, env: Any, spool: Spool, /) -> AsyncIterator[ImportOutcome]:
         """The rows that cannot be stored, as far as that is known before `store_at_once`."""
         ...
 
     async def store_at_once(
-        self, env: Environment, spool: Spool, stored: Callable[[int], None]
+        self, env: Any, spool: Spool, stored: Callable[[int], None], /
     ) -> ImportOutcome:
         """Stores all rows, or none: then `refused` says why, or it raises `Conflict`."""
         ...
 
-    def batches(self, env: Environment) -> AsyncIterator[Sequence[Any]]:
+    def batches(self, env: Any, /) -> AsyncIterator[Sequence[Any]]:
         """Every record, oldest first."""
         ...
 
@@ -142,10 +143,9 @@ class _Import:
         )
         tqdm.write(f"line {row.line}: {plain('; '.join(text))}", file=sys.stderr)
 
-    async def run(
-        self, env: Environment, target: Target, directory: Path | None, *, strict: bool
-    ) -> None:
-        """Stores the valid rows; with `strict` all rows, or none if one is faulty."""
+    async def run(self, env: Any, target: Target, directory: Path | None, *, strict: bool) -> None:
+        """Stores the valid rows; with `strict` all rows, or none if one is faulty. Over the API
+        there is no `env`."""
         self.target = target
         if strict:
             await self._all_or_nothing(env, directory)
@@ -161,7 +161,7 @@ class _Import:
         for row in outcome.refused:
             self._refuse(row)
 
-    async def _all_or_nothing(self, env: Environment, directory: Path | None) -> None:
+    async def _all_or_nothing(self, env: Any, directory: Path | None) -> None:
         with imports.Spool(directory) as spool:
             for row in self.rows():
                 if row.faults:
@@ -210,9 +210,13 @@ def import_file(
     settings: Settings,
     chosen: Namespace,
     one: str,
+    many: str,
     target: Callable[[Environment], Awaitable[Target]],
 ) -> int:
-    """Imports the chosen file; `one` is what its records are called."""
+    """Imports the chosen file; `one` and `many` are what its records are called."""
+    if chosen.file == STANDARD and chosen.api_key_stdin:
+        raise CommandError("--api-key-stdin and - both use standard input: name a file", 2)
+    far = remote_records.chosen_records(settings, chosen, many)
     with _source(chosen.file) as source:
         # Also where another is chosen: refuses arrays.
         implied = file_rows.form_of(source, chosen.file, one)
@@ -225,7 +229,10 @@ def import_file(
 
         signal.signal(signal.SIGINT, job.stop)
         try:
-            prepared.interruptible(settings, chosen, store)
+            if far is not None:
+                remote_records.run(job.run(None, far, None, strict=chosen.strict))
+            else:
+                prepared.interruptible(settings, chosen, store)
         except (Exception, KeyboardInterrupt):
             if job.inserted or job.updated:
                 mention(f"{job.stored()}, up to line {job.stored_to_line:,}, before it ended.")
@@ -248,31 +255,34 @@ def _source(name: str) -> Iterator[BufferedReader]:
 
 
 def export_file(
-    settings: Settings, chosen: Namespace, target: Callable[[Environment], Awaitable[Target]]
+    settings: Settings,
+    chosen: Namespace,
+    many: str,
+    target: Callable[[Environment], Awaitable[Target]],
 ) -> None:
-    """Exports all records to the chosen file."""
+    """Exports all records to the chosen file; `many` is what they are called."""
     if chosen.file == STANDARD and chosen.json:
         raise CommandError("--json and - both use standard output: name a file", 2)
     form = chosen.format or file_rows.format_of(chosen.file) or "ndjson"
+    far = remote_records.chosen_records(settings, chosen, many)
     with _destination(chosen.file) as destination:
-        count, text = prepared.interruptible(
-            settings, chosen, lambda env: _write(env, target, form, destination)
-        )
+        if far is not None:
+            count, text = remote_records.run(_write(None, far, form, destination))
+        else:
+
+            async def write(env: Environment) -> tuple[int, str]:
+                return await _write(env, await target(env), form, destination)
+
+            count, text = prepared.interruptible(settings, chosen, write)
     if chosen.file == STANDARD:
         mention(text)
     else:
         answer({"exported": count}, text, as_json=chosen.json)
 
 
-async def _write(
-    env: Environment,
-    target: Callable[[Environment], Awaitable[Target]],
-    form: Format,
-    destination: BinaryIO,
-) -> tuple[int, str]:
+async def _write(env: Any, records: Target, form: Format, destination: BinaryIO) -> tuple[int, str]:
     """Writes all records; returns their number, and a sentence about it."""
     count = 0
-    records = await target(env)
     columns = records.columns
     destination.write(file_rows.header(form, columns))
     with progress("Exporting", None, f" {columns.many}") as bar:

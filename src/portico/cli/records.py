@@ -6,19 +6,22 @@ import json
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from portico.cli.arguments import Commands, add_limit, add_sandbox
+from portico.cli.arguments import Commands, add_api, add_limit, add_sandbox
 from portico.cli.lazy import lazy_imports
 from portico.cli.output import CommandError, answer, plain, table
 from portico.cli.record_files import add_arguments, export_file, import_file
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from portico.cli.record_files import Target
+    from portico.cli.remote_records import RemoteRecords
     from portico.environment import Environment
     from portico.resource.store import Records
     from portico.settings import Settings
 
 with lazy_imports():
-    from portico.cli import prepared
+    from portico.cli import prepared, remote_records
     from portico.resource import files
     from portico.web import envelope
 
@@ -60,23 +63,30 @@ def add_to(commands: Commands) -> None:
     listing = records.verb("list", run_list, "list records, newest first")
     add_limit(listing, "records", 100)
     add_sandbox(listing)
+    add_api(listing)
 
 
 def run_import(settings: Settings, chosen: Namespace) -> int:
     """Imports records of the chosen kind."""
-    return import_file(settings, chosen, "record", lambda env: _files(env, chosen.kind))
+    return import_file(
+        settings, chosen, "record", chosen.kind, lambda env: _files(env, chosen.kind)
+    )
 
 
 def run_export(settings: Settings, chosen: Namespace) -> None:
     """Exports the records of the chosen kind."""
-    export_file(settings, chosen, lambda env: _files(env, chosen.kind))
+    export_file(settings, chosen, chosen.kind, lambda env: _files(env, chosen.kind))
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
     """Lists records of the chosen kind."""
-    found, text = prepared.interruptible(
-        settings, chosen, lambda env: _listed(env, chosen.kind, chosen.limit)
-    )
+    far = remote_records.chosen_records(settings, chosen, chosen.kind)
+    if far is not None:
+        found, text = _listed_far(far, chosen.kind, chosen.limit)
+    else:
+        found, text = prepared.interruptible(
+            settings, chosen, lambda env: _listed(env, chosen.kind, chosen.limit)
+        )
     answer(found, text, as_json=chosen.json)
 
 
@@ -90,10 +100,20 @@ async def _listed(env: Environment, many: str, limit: int) -> tuple[list[Any], s
         if len(rows) >= limit:
             break
     shown = [json.loads(envelope.encode(kind.body(row))) for row in rows]
-    names = ("id", *(field.name for field in kind.listed))
+    return _table(shown, ("id", *(field.name for field in kind.listed)), kind.many)
+
+
+def _listed_far(far: RemoteRecords, many: str, limit: int) -> tuple[list[Any], str]:
+    """As `_listed`, over the API."""
+    names, rows = far.newest(limit)
+    shown = [json.loads(remote_records.exact(row)) for row in rows]
+    return _table(shown, names, many)
+
+
+def _table(shown: list[Any], names: Sequence[str], many: str) -> tuple[list[Any], str]:
     cells = [[_cell(each[name]) for name in names] for each in shown]
     if not cells:
-        return [], f"There are no {kind.many}."
+        return [], f"There are no {many}."
     return shown, table([[name.upper() for name in names], *cells])
 
 

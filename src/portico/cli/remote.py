@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import ssl
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
@@ -22,10 +24,16 @@ from portico.core.events import StoredEvent
 from portico.core.times import moment
 from portico.lost import is_prepared
 from portico.settings import Settings
+from portico.web.reading import NotJson, parse_json
 
 PAGE = 100
 ANSWER_SECONDS = 45.0
 """How long an answer may take, and a stream be silent: it has a comment every 15 seconds."""
+
+AGAIN_AFTER = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""How long to wait before something is asked again, in seconds."""
+
+_NEXT = re.compile(r'<[^>?]*\?([^>]*)>; *rel="next"')
 
 AGAIN_SECONDS = 1.0
 """How long to wait before a stream that ended is opened again."""
@@ -60,8 +68,8 @@ def chosen_api(settings: Settings, chosen: Namespace) -> Api | None:
     """The API that a command shall read; None: the database. Raises `CommandError`."""
     named = chosen.base_url
     if named is None and not chosen.api_key_stdin:
-        named = os.environ.get("PORTICO_BASE_URL") and os.environ.get("PORTICO_API_KEY")
-        if not named or is_prepared(settings):
+        is_named = all(os.environ.get(name) for name in ("PORTICO_BASE_URL", "PORTICO_API_KEY"))
+        if not is_named or is_prepared(settings):
             return None
     base = named or os.environ.get("PORTICO_BASE_URL") or "https://localhost:8443/v1"
     if chosen.sandbox:
@@ -136,15 +144,70 @@ class Api:
             lost = True
             time.sleep(AGAIN_SECONDS)
 
+    def read(self, path: str, query: str = "") -> tuple[Any, str]:
+        """The JSON at a path, fractions as `Decimal`, and the query of the next page, if there is
+        one. Raises `CommandError`."""
+        with self._again(lambda: self._asked(path, query)) as answer:
+            value = self._value(answer)
+            found = _NEXT.search(answer.headers.get("link") or "")
+        return value, found[1] if found else ""
+
+    def pages(self, path: str, filters: Mapping[str, str]) -> Iterator[list[Any]]:
+        """The items of a list, in pages. Raises `CommandError`."""
+        query = urlencode({"limit": PAGE, **filters})
+        while query:
+            page, query = self.read(path, query)
+            yield page["data"]
+
+    def send(self, path: str, body: bytes) -> Any:
+        """The JSON answer to a POST, which is repeated safely. Raises `CommandError`."""
+        key = {"idempotency-key": secrets.token_hex(16), "content-type": "application/json"}
+        with self._again(lambda: self._asked(path, "", body, key)) as answer:
+            return self._value(answer)
+
+    def _value(self, answer: Any) -> Any:
+        try:
+            return parse_json(answer.read().decode(), sys.maxsize)
+        except (NotJson, UnicodeDecodeError, OSError, HTTPException) as error:
+            raise CommandError(f"{self.base} sent no JSON: {error}") from None
+
+    def _again(self, ask: Callable[[], Any]) -> Any:
+        """Asks until the limit is no more reached, and a few times where there is no answer. Raises
+        `CommandError`."""
+        for pause in AGAIN_AFTER:
+            try:
+                return ask()
+            except _Unreachable as error:
+                mention(f"{plain(str(error))} Trying again.")
+                time.sleep(pause)
+            except Refused as error:
+                if error.status != 429:
+                    raise
+                mention(f"The limit is reached. Going on in {error.retry_after} s.")
+                time.sleep(error.retry_after)
+        return ask()
+
     def _opened(self, path: str, query: dict[str, Any]) -> Any:
+        return self._asked(path, urlencode(query))
+
+    def _asked(
+        self,
+        path: str,
+        query: str,
+        body: bytes | None = None,
+        more: Mapping[str, str] | None = None,
+    ) -> Any:
         headers = {"authorization": f"Bearer {self._key}", "accept-encoding": "identity"}
-        request = Request(f"{self.base}/{path}?{urlencode(query)}", headers=headers)  # noqa: S310 - https, as was checked
+        address = f"{self.base}/{path}?{query}" if query else f"{self.base}/{path}"
+        request = Request(address, body, headers | dict(more or {}))  # noqa: S310 - https, as was checked
         try:
             return self._opener.open(request, timeout=ANSWER_SECONDS)
         except HTTPError as error:
             with error:
-                kind = _Unreachable if error.code >= 500 else CommandError
-                raise kind(_reason(error)) from None
+                said, refusal = _reason(error)
+                if error.code >= 500:
+                    raise _Unreachable(said) from None
+                raise Refused(said, error, refusal) from None
         except OSError as error:
             reason = getattr(error, "reason", error)
             raise _Unreachable(f"{self.base} cannot be reached: {reason}") from None
@@ -154,6 +217,17 @@ class _Unreachable(CommandError):
     """There is no answer, or none yet."""
 
 
+class Refused(CommandError):
+    """The API refuses; `error` is that of its body, and `retry_after` in seconds."""
+
+    def __init__(self, reason: str, answer: HTTPError, error: Any) -> None:
+        super().__init__(reason)
+        self.status = answer.code
+        self.error = error
+        told = answer.headers.get("retry-after") or ""
+        self.retry_after = int(told) if re.fullmatch("[0-9]{1,6}", told) else 60
+
+
 class _NoRedirects(HTTPRedirectHandler):
     """Sends the key nowhere else."""
 
@@ -161,10 +235,11 @@ class _NoRedirects(HTTPRedirectHandler):
         return None
 
 
-def _reason(error: HTTPError) -> str:
-    """What the API says of a refusal."""
+def _reason(error: HTTPError) -> tuple[str, Any]:
+    """What the API says of a refusal, and the error itself."""
     try:
         refusal = msgspec.json.decode(error.read())["error"]
-        return f"{refusal['code']}: {plain(refusal['message'])}"
+        return f"{refusal['code']}: {plain(refusal['message'])}", refusal
     except (msgspec.MsgspecError, KeyError, TypeError, OSError):
-        return f"The answer is {error.code}, and not from Portico."
+        told = f"The answer is {error.code}, and not from Portico."
+        return told, {"message": told, "details": []}

@@ -92,8 +92,8 @@ async def _products(_env: Environment) -> Target:
 
 
 def run_import(settings: Settings, chosen: Namespace) -> int:
-    return import_file(settings, chosen, "product", _products)
+    return import_file(settings, chosen, "product", "products", _products)
 
 
 def run_export(settings: Settings, chosen: Namespace) -> None:
-    export_file(settings, chosen, _products)
+    export_file(settings, chosen, "products", _products)
