@@ -2,6 +2,7 @@
 back."""
 
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -158,6 +159,7 @@ def test_a_path_that_two_servers_may_read_differently_is_refused(
 FORGED = [
     *("X-Portico-User", "x-portico-user", "X_Portico_User", "X-PORTICO-Identity", "x-portico_role"),
     *("X-Forwarded-For", "X_Forwarded_Host", "X-Forwarded-Prefix", "Forwarded", "X-Original-URI"),
+    *("X-Rewrite-URL", "X_HTTP_Method_Override", "True-Client-IP", "X-Client-IP"),
     *("X-Real-IP", "X-Request-Id", "Proxy-Authorization", "Keep-Alive", "Named", "Host-Not"),
 ]
 
@@ -206,6 +208,29 @@ def test_a_body_has_one_length_for_the_service(
     assert head.lower().replace("_", "-").count("-length") == 0
     assert head.lower().replace("_", "-").count("transfer-encoding") == 1
     assert head.endswith(f"\r\n\r\n{CHUNKED}")
+
+
+def test_a_client_that_pauses_does_not_take_the_services_time(
+    server: Service, upstream: Upstream
+) -> None:
+    upstream.heads.clear()
+    key = server.installation.key
+    head = f"POST /v1/invoices/1 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n"
+    with server.connect() as connection:
+        connection.sendall(f"{head}transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n".encode())
+        time.sleep(1.5)  # the service has one second
+        connection.sendall(b"0\r\n\r\n")
+        assert read_answer(connection).status == 200
+    assert [head.partition("\r\n\r\n")[2] for head in upstream.heads] == [CHUNKED]
+
+
+def test_trace_is_not_forwarded_since_its_answer_would_show_the_token(
+    server: Service, upstream: Upstream
+) -> None:
+    upstream.heads.clear()
+    answer = ask(server, "/v1/invoices/1", method="TRACE")
+    assert (answer.status, answer.json["error"]["code"]) == (501, "NOT_IMPLEMENTED")
+    assert upstream.heads == []
 
 
 def test_a_body_without_a_length_arrives_over_http_2(server: Service, upstream: Upstream) -> None:

@@ -238,8 +238,9 @@ class Answered:
         lines = "".join([f"{name}: {value}\r\n" for name, value in request.headers])
         first = f"{request.method} {request.target} HTTP/1.1\r\nhost: {host}\r\n"
         transport.write(f"{first}{lines}\r\n".encode("ascii"))
-        self._wait(protocol)
-        if request.body is not None:
+        if request.body is None:
+            self._wait(protocol)
+        else:
             sending = self._send(request.body, protocol, transport, chunked=request.chunked)
             self._sending = asyncio.create_task(sending)
         while self.status < 200:  # interim answers (RFC 9110 §15.2)
@@ -268,8 +269,11 @@ class Answered:
         self._connection.close()
 
     def _wait(self, protocol: ResponseHandler) -> None:
-        """Waits for the head from now on: a timer costs a fifth of what `asyncio.timeout` does."""
+        """The head must arrive in time from now on, unless it has. A timer costs a fifth of what
+        `asyncio.timeout` does."""
         self._stop_waiting()
+        if self.status >= 200:
+            return
         call_later = asyncio.get_running_loop().call_later
         self._deadline = call_later(self._seconds, protocol.set_exception, TimeoutError())
 
@@ -294,11 +298,12 @@ class Answered:
         try:
             async for part in body:
                 transport.write(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
+                self._wait(protocol)
                 await protocol._drain_helper()  # noqa: SLF001 - aiohttp has no other name for it
-                if not self.status:
-                    self._wait(protocol)
+                self._stop_waiting()  # for the service: the client's next part has its own time
             if chunked:
                 transport.write(b"0\r\n\r\n")
+            self._wait(protocol)
         except Exception as error:  # noqa: BLE001 - raised where the answer is waited for
             self.fault = error
             transport.abort()

@@ -20,9 +20,9 @@ class Forwarder:
         self._loading = asyncio.Lock()
 
     async def send(self, origin: str, request: ServiceRequest, seconds: float) -> "Answered":
-        """The answer, once its head has arrived, which must not take longer than `seconds` from
-        the last part of the request's body. Raises `Unsent`, `TimeoutError`, and what the body
-        raises."""
+        """The answer, once its head has arrived. The service has `seconds` to take each part of the
+        request's body, and after the last one to answer. Raises `Unsent`, `TimeoutError`, and what
+        the body raises."""
         client = self._client or await self._loaded()
         return await client.send(origin, request, seconds)
 

@@ -47,7 +47,7 @@ class GatewayTimeout(UpstreamError):
 
 
 class NotForwarded(UpstreamError):
-    """Upgrades of the connection are not forwarded."""
+    """Upgrades of the connection and TRACE are not forwarded."""
 
     code = "NOT_IMPLEMENTED"
     status = 501
@@ -95,6 +95,8 @@ class ForwardResponder:
         """Decides, then forwards. Raises `PorticoError`."""
         if "upgrade" in request.headers:
             raise NotForwarded("Connections cannot be upgraded here, such as to WebSocket.")
+        if request.method == "TRACE":  # its answer would show who asks, with the token
+            raise NotForwarded("TRACE is not forwarded.")
         if request.method != request.method.upper():  # else rules would decide on another method
             raise Unreadable("The method must be in capital letters.")
         path, target = self._target(request)

@@ -21,7 +21,13 @@ _HOPS = frozenset(
 """Headers about one connection (RFC 9110 §7.6.1)."""
 
 _TAKEN_OFF = frozenset(
-    {"authorization", "content-length", "forwarded", "host", "x-real-ip", "x-request-id"}
+    {
+        *("authorization", "content-length", "host", "x-request-id"),
+        # Where a request comes from: some servers believe any of these.
+        *("forwarded", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip"),
+        # Another path or method than that which was decided on.
+        *("x-rewrite-url", "x-http-method", "x-http-method-override", "x-method-override"),
+    }
 )
 _OURS = frozenset({"x-request-id", "x-content-type-options", "strict-transport-security"})
 
