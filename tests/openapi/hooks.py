@@ -32,7 +32,10 @@ IN_A_CHECK = {
 
 OF_A_CLIENT = {
     (field, "")
-    for field in ("redirect_uris", "scopes", "grants", "service", "first_party", "public")
+    for field in (
+        *("redirect_uris", "scopes", "grants", "service", "first_party", "public"),
+        *("post_logout_redirect_uris", "backchannel_logout_uri"),
+    )
 }
 """What an address may be, what the settings declare, and what goes together."""
 
