@@ -111,7 +111,8 @@ def dashboard_mounts(accounts: Accounts, address: str) -> Iterator[Mount]:
     shown = [(live, at.path, (*showing, *LIVE), account)]
     if mirror is not None:
         signed_in = tuple(page for page in account if page.access is not Access.ANYONE)
-        shown.append((mirror, f"{at.path}/{mirror.name}", showing, signed_in))
+        pages = (*showing, *operations_pages.SANDBOX_PAGES)
+        shown.append((mirror, f"{at.path}/{mirror.name}", pages, signed_in))
     dashboards = [Dashboard(env.name.capitalize(), base) for env, base, *_ in shown]
     for env, base, env_pages, account_pages in shown:
         site = Site(

@@ -46,7 +46,7 @@ def test_chart_has_a_bar_for_each_unit_and_loses_no_request() -> None:
     }
     drawn = chart(counts, HOURS, NOON)
     assert len(drawn.bars) == HOURS.units
-    assert drawn.most == 10_000
+    assert drawn.levels == [10_000, 5_000, 0]
     heights = [{part.kind: part.height for part in bar.parts} for bar in drawn.bars]
     assert heights[0] == {"refused": HEIGHT // 2}
     assert heights[-1] == {"answered": 2}, "one request leaves a trace beside ten thousand"

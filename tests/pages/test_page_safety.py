@@ -14,6 +14,7 @@ from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, Visitor, said, signed_in
 from portico.core.audit import OPERATOR
 from portico.core.errors import Unavailable
 from portico.features.access.clients import Registration, register_client
+from portico.features.operations.pages import SANDBOX_PAGES
 from portico.features.people.accounts import give_key, suspend
 from portico.features.people.storage import Users
 from portico.features.signin.second_step import begin_second_step
@@ -30,7 +31,7 @@ from signing_in import login_of
 SHOWN = (*SHOWING, search_page(()))
 PLACES = [
     *(("", page) for page in (*SHOWN, *LIVE, *ACCOUNT)),
-    *(("/sandbox", page) for page in SHOWN),
+    *(("/sandbox", page) for page in (*SHOWN, *SANDBOX_PAGES)),
     *(("/sandbox", page) for page in ACCOUNT if page.access is not Access.ANYONE),
 ]
 

@@ -1,6 +1,7 @@
 """Bar charts of requests, as coordinates for SVG."""
 
 from collections.abc import Mapping
+from itertools import count
 from typing import NamedTuple
 
 from portico.core.requests import Sums
@@ -36,10 +37,21 @@ class Chart(NamedTuple):
 
     bars: list[Bar]
     total: Sums
-    most: int
-    """The number of requests of the tallest bar."""
+    levels: list[int]
+    """The numbers of requests at the lines of the scale, the highest first, 0 last."""
     width: int = WIDTH
     height: int = HEIGHT
+
+    @property
+    def lines(self) -> str:
+        """The lines of the scale as one SVG path (`d`)."""
+        last = len(self.levels) - 1
+        return "".join(f"M0 {HEIGHT * line // last}H{self.width}" for line in range(last + 1))
+
+    @property
+    def marks(self) -> list[Bar]:
+        """The bars at which the time is written: three or four, equally far apart."""
+        return self.bars[:: len(self.bars) // (4 if len(self.bars) % 4 == 0 else 3)]
 
     @property
     def shapes(self) -> dict[str, str]:
@@ -55,11 +67,10 @@ class Chart(NamedTuple):
 
 
 def chart(use: Mapping[int, Sums], span: Span, now: int) -> Chart:
-    """The chart of a span of requests. The tallest bar is as high as the picture, and even the
-    smallest count is visible."""
+    """The chart of a span of requests. Even the smallest count is visible."""
     units = range(span.first(now), span.first(now) + span.units)
     shown = [use.get(unit, Sums()) for unit in units]
-    most = max(sums.requests for sums in shown)
+    levels = _levels(max(sums.requests for sums in shown))
     step = WIDTH // span.units
     gap = max(step // 4, 2)
     bars = [
@@ -68,19 +79,27 @@ def chart(use: Mapping[int, Sums], span: Span, now: int) -> Chart:
             sums,
             place * step + gap // 2,
             step - gap,
-            _parts(sums, most),
+            _parts(sums, levels[0]),
         )
         for place, (unit, sums) in enumerate(zip(units, shown, strict=True))
     ]
-    return Chart(bars, sum(shown, Sums()), most, step * span.units)
+    return Chart(bars, sum(shown, Sums()), levels, step * span.units)
 
 
-def _parts(sums: Sums, most: int) -> list[Segment]:
+def _levels(most: int) -> list[int]:
+    """The scale up to `most` or a little more: at most four steps of 1, 2 or 5 times a power of
+    ten."""
+    steps = (one * 10**power for power in count() for one in (1, 2, 5))
+    step = next(step for step in steps if 4 * step >= most)
+    return [step * number for number in range(max(-(-most // step), 1), -1, -1)]
+
+
+def _parts(sums: Sums, top: int) -> list[Segment]:
     kinds = {"answered": sums.answered, "failed": sums.failed, "refused": sums.refused}
     kinds = {kind: requests for kind, requests in kinds.items() if requests}
     if not kinds:
         return []
-    whole = max(sums.requests * HEIGHT // most, _LEAST * len(kinds))
+    whole = max(sums.requests * HEIGHT // top, _LEAST * len(kinds))
     heights = {
         kind: max(requests * whole // sums.requests, _LEAST) for kind, requests in kinds.items()
     }

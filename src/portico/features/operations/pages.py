@@ -1,17 +1,21 @@
-"""The overview: the plan, its use, the latest events, and webhooks that fail."""
+"""The overview: first steps, the use of the plan, the latest events, and webhooks that fail; and
+the page of requests."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from portico.core.errors import Conflict
 from portico.core.requests import EVERYBODY, NO_KEY, NOBODY, NOWHERE, Sums
 from portico.core.times import DAY, MINUTE
 from portico.features.access.storage import ApiKeys
+from portico.features.events.audit import Audit
 from portico.features.events.feed import latest_events
 from portico.features.events.pages.events import lines, visible
 from portico.features.events.pages.webhooks import failing
 from portico.features.events.storage import Events
 from portico.features.operations.chart import chart
+from portico.features.operations.last_backup import last_backup
 from portico.features.operations.requests import (
     DAYS,
     HOURS,
@@ -20,7 +24,9 @@ from portico.features.operations.requests import (
     Requests,
     Summary,
 )
+from portico.features.people.sandbox import is_empty, reset
 from portico.features.people.users import named_user
+from portico.features.signin.storage import FactorStore
 from portico.limits.protocol import ACCOUNT
 from portico.web.messages import Reply
 from portico.web.pages.filters import status_words
@@ -29,19 +35,21 @@ from portico.web.pages.site import PageRoute, Visit
 _EVENTS = 5
 
 
+_SPANS = {"hours": HOURS, "days": DAYS}
+
+
 async def show_overview(visit: Visit) -> Reply:
     """GET / of the dashboard."""
     env, now = visit.env, visit.request.now
     owner = await visit.owner()
-    hours: Mapping[int, Sums] = {}
-    days: Mapping[int, Sums] = {}
+    span = visit.sent("span") if visit.sent("span") in _SPANS else "hours"
+    use: Mapping[int, Sums] = {}
     used, keys = (0, 0), 0
     if owner is not None:
         used = await env.limiter.used((ACCOUNT, owner.id), now)
-        hours = await env[Requests].over_time(HOURS, owner.id, now)
-        days = await env[Requests].over_time(DAYS, owner.id, now)
+        use = await env[Requests].over_time(_SPANS[span], owner.id, now)
         keys = await env[ApiKeys].count_usable(owner.id, now)
-    latest = await latest_events(env[Events], visible(visit.request.caller), _EVENTS)
+    told = await latest_events(env[Events], visible(visit.request.caller), _EVENTS)
     return visit.page(
         "overview.html",
         "Overview",
@@ -50,18 +58,45 @@ async def show_overview(visit: Visit) -> Reply:
         used=used,
         minute_ends=now - now % MINUTE + MINUTE,
         day_ends=now - now % DAY + DAY,
-        hours=chart(hours, HOURS, now),
-        days=chart(days, DAYS, now),
+        span=span,
+        chart=chart(use, _SPANS[span], now),
         keys=keys,
+        steps=await _steps(visit, keys),
+        sandbox=visit.site.dashboards[-1].base,
         failing=await failing(visit),
-        events=await lines(visit, latest.rows),
+        events=await lines(visit, told.rows),
     )
+
+
+async def _steps(visit: Visit, keys: int) -> list[str]:
+    """The first steps that are not done yet. All but the first are those of an admin."""
+    env = visit.env
+    done = {"key": keys > 0}
+    if "admin" in visit.request.caller.scopes:
+        if visit.shows_accounts:
+            done["factor"] = bool(await env[FactorStore].of_user(visit.user.id))
+            done["mail"] = env.has_mail_server
+            done["certificate"] = env.settings.local_authority is None
+            done["backup"] = await last_backup(env[Audit]) is not None
+        done["samples"] = not await is_empty(env.mirror or env)
+    return [name for name, is_done in done.items() if not is_done]
 
 
 OVERVIEW_PAGES = (PageRoute("GET", "", show_overview), PageRoute("GET", "/", show_overview))
 
 
-_SPANS = {"hours": HOURS, "days": DAYS}
+async def fill(visit: Visit) -> Reply:
+    """POST /samples. Raises `Conflict` if the sandbox has data, which would be deleted."""
+    if not await is_empty(visit.env):
+        raise Conflict("The sandbox has data. To replace it, run: portico sandbox reset")
+    await reset(visit.env, await visit.by())
+    return visit.go("/products", done="sandbox-filled")
+
+
+SANDBOX_PAGES = (PageRoute("POST", "/samples", fill, "admin"),)
+"""The pages that only the sandbox has."""
+
+
 _NOWHERE = "none"
 """The value in an address for `NOWHERE`, and for requests without an account."""
 _NOTHING = Summary({}, [], [], [], [])

@@ -21,9 +21,10 @@ from portico.core.times import DAY
 from portico.core.users import User
 from portico.data.database import UniqueViolation
 from portico.data.idempotency_keys import IdempotencyKeys
+from portico.data.listing import Order
 from portico.environment import Environment
 from portico.features.catalogue.rules import Product, SandboxReset
-from portico.features.catalogue.storage import Products
+from portico.features.catalogue.storage import EVERY, Products
 from portico.features.people.storage import Users
 from portico.resource.imports import Imports
 
@@ -63,6 +64,16 @@ class Filled(msgspec.Struct):
     users: int
     products: int
     mirrors: int
+
+
+async def is_empty(env: Environment) -> bool:
+    """Whether a reset would delete nothing: no product, record, or user but mirrors."""
+    users = await env[Users].page(role=None, order=Order("id", descending=False), offset=0, limit=1)
+    products = await env[Products].page(EVERY, words=[], offset=0, limit=1)
+    records = [await one.listed(one.kind.query(limit=1), 0, None) for one in env.records]
+    return users.total == await env[Users].count_mirrors() and not any(
+        page.rows for page in (products, *records)
+    )
 
 
 async def reset(env: Environment, by: Author) -> Filled:

@@ -52,6 +52,7 @@ NOTICES = {
     "record-deleted": "The record was deleted.",
     "records-changed": "The records were changed.",
     "records-deleted": "The records were deleted.",
+    "sandbox-filled": "The sandbox is filled with samples.",
     "sign-in-again": "This took too long or was already completed. Sign in again.",
     "signed-out": "You are signed out.",
     "user-changed": "The user was changed.",
