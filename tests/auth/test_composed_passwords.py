@@ -39,9 +39,9 @@ async def test_password_is_accepted_in_either_unicode_form(
     await person.get("/profile")
     api.clock.advance(milliseconds=FRESH)
     form = {"name": "Till", "type": "live", "expiry": "90d"}
-    page = await person.post("/keys", **form)
+    page = await person.post("/keys/new", **form)
     (waiting,) = re.findall(r'name="step_up" value="([^"]*)"', page.text)
-    confirmed = await person.post("/keys", **form, step_up=waiting, current_password=typed)
+    confirmed = await person.post("/keys/new", **form, step_up=waiting, current_password=typed)
     assert confirmed.status_code == 303, confirmed.text
     body = {"password": PASSWORD, "current_password": typed}
     answer = await (await api.caller(user=user)).patch("/users/me", json=body)

@@ -351,20 +351,20 @@ async def test_passkey_satisfies_step_up(api: Api) -> None:
     await owner(api, strange)
     user, person, _ = await owner(api, device)
     api.clock.advance(seconds=900)
-    page = await person.browser.get(f"{DASHBOARD}/keys")
+    page = await person.browser.get(f"{DASHBOARD}/keys/new")
     csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
     assert csrf
     form = {"csrf": csrf[1], "name": "Till", "type": "live", "expiry": "90d"}
-    asked = await person.post("/keys", **form)
+    asked = await person.post("/keys/new", **form)
     token = re.search(r'name="step_up" value="(.*?)"', asked.text)
     assert token
     waiting = {**form, "step_up": token[1]}
     for answer in ("{}", strange.get(options_in(asked))):
-        refused = await person.post("/keys", **waiting, step_up_passkey=answer)
+        refused = await person.post("/keys/new", **waiting, step_up_passkey=answer)
         assert refused.status_code == 422
         assert token[1] in refused.text
     assert await keys_of(api.live, user.id) == []
-    done = await person.post("/keys", **waiting, step_up_passkey=device.get(options_in(asked)))
+    done = await person.post("/keys/new", **waiting, step_up_passkey=device.get(options_in(asked)))
     assert done.status_code == 303, done.text
     assert len(await keys_of(api.live, user.id)) == 1
 

@@ -736,12 +736,12 @@ async def test_provider_sign_in_does_not_satisfy_step_up_of_an_account_with_pass
     assert not await is_asked(ada)
     await ada.browser.get(provider.visit(await ada.leave(again=again)))
     csrf = await ada.csrf()
-    page = await ada.post("/keys", csrf=csrf, name="Till", type="live", expiry="90d")
+    page = await ada.post("/keys/new", csrf=csrf, name="Till", type="live", expiry="90d")
     assert "Confirm that it is you" in page.text
     token = re.search(r'name="step_up" value="([^"]+)"', page.text)
     assert token, page.text
     form = {"name": "Till", "type": "live", "expiry": "90d", "step_up": token[1]}
-    done = await ada.post("/keys", csrf=csrf, current_password=PASSWORD, **form)
+    done = await ada.post("/keys/new", csrf=csrf, current_password=PASSWORD, **form)
     assert done.status_code == 303, done.text
     assert not await is_asked(ada), "fresh from now on"
 

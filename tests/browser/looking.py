@@ -50,7 +50,7 @@ CUT_OFF = """() => {
         return new Set([...range.getClientRects()].map(({bottom}) => Math.round(bottom))).size;
     };
     const meant = `pre, textarea, input, select, thead, thead *, .hidden, svg *, .lines span,
-        .three`;
+        .three, .records :is(td, th), .records a, .head .deeds`;
     for (const theme of ["light", "dark"]) {
         root.dataset.theme = theme;
         const beside = root.scrollWidth - root.clientWidth;
@@ -81,8 +81,8 @@ CUT_OFF = """() => {
     root.dataset.theme = chosen;
     return found;
 }"""
-"""Looks at both themes at once. Code, and the addresses in lists of webhooks and deliveries, may be
-longer than their place."""
+"""Looks at both themes at once. Code, and what stands in one line of a list, may be longer than its
+place."""
 
 HTMX_THERE = """new Promise(there => {
     const look = () => window.htmx ? there() : requestAnimationFrame(look);

@@ -67,12 +67,44 @@ async def test_pages_of_kinds_are_sound(kinds: Desk) -> None:
     assert found == []
 
 
-async def test_fifteen_records_stand_above_800_pixels(kinds: Desk) -> None:
-    async with kinds.looking(kinds.admin, size=(1280, 800)) as page:
-        await page.goto("things")
-        last = await page.locator("tbody tr").nth(14).bounding_box()
-        assert last is not None
-        assert last["y"] + last["height"] <= 800
+LISTS = (
+    "things", "users", "keys", "keys/all", "webhooks", "audit", "events", "clients",
+    "users/invitations", "devices",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def filled(kinds: Desk) -> Desk:
+    """The server with 16 of everything that pages list."""
+    bodies: dict[str, dict[str, Any]] = {
+        "users": {"name": "Grace Hopper", "email": "{}.grace.hopper@example.com"},
+        "api-keys": {"name": "The till of the shop", "type": "live"},
+        "clients": {"name": "Ledger", "redirect_uris": ["https://a.test/"], "scopes": []},
+        "webhooks": {"url": "https://hooks.example.com/in", "types": ["sandbox.reset"]},
+        "invitations": {"email": "{}@example.com", "role": "viewer", "plan": "free"},
+    }
+    with kinds.client(headers={"authorization": f"Bearer {kinds.installation.key}"}) as client:
+        for number in range(16):
+            for many, body in bodies.items():
+                email = {"email": body["email"].format(number)} if "email" in body else {}
+                if many == "users":
+                    email["password"] = f"Aa1-{number}-of-these"
+                answer = client.post(f"/v1/{many}", json=body | email)
+                assert answer.status_code == 201, answer.text
+            kinds.cookie(kinds.admin, anew=True)
+    return kinds
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_list_has_fifteen_rows_above_800_pixels_and_eight_on_a_phone(
+    filled: Desk, path: str
+) -> None:
+    for size, rows in (((1280, 800), 15), (PHONE, 8)):
+        async with filled.looking(filled.admin, size=size) as page:
+            await page.goto(path)
+            last = await page.locator("tbody tr").nth(rows - 1).bounding_box()
+            assert last is not None
+            assert last["y"] + last["height"] <= size[1], size
 
 
 async def test_list_is_sorted_by_the_keyboard_without_script(kinds: Desk) -> None:

@@ -28,10 +28,10 @@ STRANGERS = (
     "/auth/sign-in?next=%2Fauth%2Fauthorize%3Fclient_id%3D{client_id}", "/sandbox/auth/sign-in",
 )  # fmt: skip
 EVERYBODYS = (
-    "", "products", "products?search=nobody+has+this&min_price=cheap", "keys", "applications",
-    "requests", "requests?span=days&status=429&key=0&route=none", "events",
-    "events?type=nothing.of.ours", "search", "search?q=lamp", "devices", "devices/end-others",
-    "security", "security/app",
+    "", "products", "products?search=nobody+has+this&min_price=cheap", "keys", "keys/new",
+    "keys/{key}", "applications", "events/{event}", "requests",
+    "requests?span=days&status=429&key=0&route=none", "events", "events?type=nothing.of.ours",
+    "search", "search?q=lamp", "devices", "devices/end-others", "security", "security/app",
     "security/passkey", "profile", "password", "email", "sandbox", "sandbox/products",
     "sandbox/keys", "sandbox/profile",
 )  # fmt: skip
@@ -42,8 +42,10 @@ ADMINS = (
     "products/several?do=delete&id={product}", "keys/all", "keys/all/revoke?id={key}", "clients",
     "clients/new", "clients/{client}", "clients/secret?id={client}", "clients/delete?id={client}",
     "webhooks", "webhooks/new", "webhooks/{webhook}", "webhooks/{webhook}?before={delivery}",
+    "webhooks/delivery?webhook={webhook}&id={delivery}",
     "webhooks/{webhook}/edit", "webhooks/disable?id={webhook}", "webhooks/secret?id={webhook}",
     "webhooks/delete?id={webhook}", "webhooks/{dead}", "webhooks/enable?id={dead}", "audit",
+    "audit/{entry}", "users/invitations/new",
     "audit?user=nobody@example.com&action=nothing&target=17&from=2026-02-30", "users",
     "users?search=nobody+has+this&state=suspended", "users/new", "users/invitations",
     "users/invitations/revoke?id={invited}", "users/reset-second-factor?id={user}",
@@ -227,6 +229,8 @@ def lived(desk: Desk, secured: Person) -> Iterator[dict[str, int | str]]:
     database.set_busy_timeout(5_000)
     rows, owner = Rows(database), desk.admin.id
     ids["client"] = rows.found("SELECT id FROM oauth_clients WHERE client_id = ?", ids["client_id"])
+    ids["event"] = rows.found("SELECT min(id) FROM events")
+    ids["entry"] = rows.found("SELECT min(id) FROM audit")
     ids["key"] = rows.found("SELECT min(id) FROM api_keys WHERE user_id = ?", owner)
     with database:
         add_requests(database, owner, now)
@@ -374,7 +378,7 @@ async def test_what_forms_lead_to_is_sound(desk: Desk) -> None:
         await page.get_by_role("button", name="Create product").click()
         await page.wait_for_selector("[role=alert]:visible")
         assert await looked_at(page, "a refused form") == []
-        await page.goto("keys")
+        await page.goto("keys/new")
         await page.get_by_label("Name").fill("Till" * 20)
         await page.get_by_role("button", name="Create key").click()
         await page.wait_for_url("**/once**")

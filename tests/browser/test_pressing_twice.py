@@ -40,7 +40,7 @@ async def press(page: Page, button: str) -> None:
     await page.evaluate("fetch(location.pathname, {method: 'POST', body: 'then'})")
 
 
-@pytest.mark.parametrize(("path", "button"), [("sign-in", "Sign in"), ("keys", "Create key")])
+@pytest.mark.parametrize(("path", "button"), [("sign-in", "Sign in"), ("keys/new", "Create key")])
 async def test_a_button_that_is_pressed_twice_sends_its_form_once(
     desk: Desk, hasty: Person, path: str, button: str
 ) -> None:

@@ -113,7 +113,7 @@ async def test_an_account_deleted_as_its_answer_is_kept_gets_401(api: Api) -> No
 
 
 SANDBOX_FORMS = {
-    "/keys": {"name": "A key", "type": "test", "expiry": "never"},
+    "/keys/new": {"name": "A key", "type": "test", "expiry": "never"},
     "/clients/new": {"name": "Shop", "kind": "public", "redirect_uris": CALLBACK},
 }
 

@@ -129,3 +129,19 @@ async def test_audit_ids_lead_to_pages_of_existing_resources_alone(api: Api) -> 
     assert f"product {gone.id}" not in where
     for link in where.values():
         assert (await admin.get(link)).status_code == 200, link
+
+
+async def test_audit_entry_has_a_page_with_its_details(api: Api) -> None:
+    boss, admin = await signed_in(api, "admin")
+    other = await api.account()
+    caller = await api.caller("admin", user=boss)
+    answer = await caller.patch(f"/users/{other.id}/account", json={"plan": "pro"})
+    page = await admin.get("/audit?action=user.updated")
+    [path] = re.findall(r'href="/dashboard(/audit/\d+)"', page.text.partition("<tbody>")[2])
+    shown = await admin.get(path)
+    assert "→ pro</dd>" in shown.text
+    assert answer.headers["x-request-id"] in shown.text
+    for link in (f"/users/{boss.id}", f"/users/{other.id}", f"/keys/{caller.record.id}"):
+        assert f'href="/dashboard{link}"' in shown.text, link
+    for missing in ("/audit/999999", "/audit/0", f"/sandbox{path}"):
+        assert (await admin.get(missing)).status_code == 404, missing

@@ -96,7 +96,7 @@ async def test_mirror_user_cannot_be_changed_on_its_own(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     other = await api.account()
     await give_key(api.live, other, name="K", key_type="test", expires_at=None, by=OPERATOR)
-    await admin.post("/sandbox/keys", name="Till", type="test", expiry="90d")
+    await admin.post("/sandbox/keys/new", name="Till", type="test", expiry="90d")
     path = f"/sandbox/users/{await mirror_id(api, other)}"
     page = await admin.get(path)
     assert f'<a href="/dashboard/users/{other.id}">live account</a>' in page.text

@@ -55,7 +55,11 @@ async def test_change_is_listed_as_event_at_once_with_previous_values(api: Api) 
     assert listed(page.text)[:2] == ["product.updated", "product.created"]
     assert "&lt;b&gt;Lamp" in page.text
     assert "<b>" not in page.text
-    assert "&#34;price&#34;: 2" in page.text.partition("Previous values:")[2]
+    [path] = re.findall(r'href="/dashboard(/events/\d+)"><code>product.updated<', page.text)
+    one = (await admin.get(path)).text
+    assert "&#34;price&#34;: 3" in one.partition("Data")[2]
+    assert "&#34;price&#34;: 2" in one.partition("Previous values")[2]
+    assert "<b>" not in one
     overview = await admin.get("")
     assert latest(overview.text)[:2] == ["product.updated", "product.created"]
     assert "&lt;b&gt;Lamp" in overview.text
@@ -70,10 +74,10 @@ async def test_event_links_its_resource_for_those_permitted_to_see_that(api: Api
     lamp, gone = [(await maker.post("/products", json=body)).json()["data"]["id"] for _ in range(2)]
     await maker.delete(f"/products/{gone}")
     await maker.patch(f"/users/{other.id}", json={"name": "Grace"})
-    await admin.post("/keys", name="Till", type="live", expiry="90d")
+    await admin.post("/keys/new", name="Till", type="live", expiry="90d")
     key = (await keys_of(api.live, boss.id))[-1]
     product = ("&lt;b&gt;Lamp", f"/products/{lamp}")
-    of_admins = [("Till", f"/keys/all?id={key.id}"), ("Grace", f"/users/{other.id}"), product]
+    of_admins = [("Till", f"/keys/{key.id}"), ("Grace", f"/users/{other.id}"), product]
     for page in (await admin.get("/events"), await admin.get("")):
         assert leading(page)[:3] == of_admins
     for _, path in of_admins:
@@ -90,6 +94,8 @@ async def test_role_decides_which_events_are_listed(api: Api) -> None:
         page = await somebody.get("/events")
         assert listed(page.text) == ["product.deleted", "user.created"]
         assert latest((await somebody.get("")).text) == ["product.deleted", "user.created"]
+        shown = [(await somebody.get(f"/events/{number}")).status_code for number in range(1, 6)]
+        assert shown == [404, 200, 404, 200, 404]
 
 
 async def test_events_are_listed_in_their_environment_alone(api: Api) -> None:
@@ -109,8 +115,9 @@ async def test_large_event_is_cut(api: Api) -> None:
     async with api.live.db.transaction() as tx:
         told = Published("product.updated", data, f'{{"a":"{long}"}}')
         await api.live[Events].add(tx, api.clock(), told)
-    page = await admin.get("/events")
-    assert listed(page.text)[0] == "product.updated"
+    listed = await admin.get("/events?type=product.*")
+    [path] = re.findall(r'href="/dashboard(/events/\d+)"', listed.text)
+    page = await admin.get(path)
     assert page.text.count(" more characters") == 2
     assert len(page.text) < 50_000
 

@@ -95,13 +95,13 @@ async def test_unchanged_form_writes_nothing_and_keeps_the_lines_of_a_text(
 
 
 CREATIONS: dict[str, tuple[str, dict[str, str], str]] = {
-    "/keys": ("/keys", KEY, "/keys/rotate"),
+    "/keys/new": ("/keys/new", KEY, "/keys/rotate"),
     "/clients/new": ("/clients/new", CLIENT, "/clients/secret"),
     "/webhooks/new": ("/webhooks/new", HOOK, "/webhooks/secret"),
     "/products/new": ("/products/new", PRODUCT, ""),
     "/users/new": ("/users/new", PERSON | {"password": PASSWORD}, ""),
-    "/users/invitations": ("/users/invitations", PERSON, ""),
-    "/sandbox/keys": ("/sandbox/keys", KEY | {"type": "test"}, "/sandbox/keys/rotate"),
+    "/users/invitations/new": ("/users/invitations/new", PERSON, ""),
+    "/sandbox/keys/new": ("/sandbox/keys/new", KEY | {"type": "test"}, "/sandbox/keys/rotate"),
 }
 """By its page, where a form is sent that makes something, its fields, and where its secret is
 renewed."""
@@ -180,7 +180,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], dict[str, str]]] = [
     ("editor", "/products/1/edit", BAD_PRODUCT, BAD_PRODUCT_TOLD),
     (
         "editor",
-        "/keys",
+        "/keys/new",
         {"name": "", "networks": "10.0.0.0/8\n10.0.0.1/8", "expiry": "2d", "type": "test"},
         {"name": EMPTY, "networks": "“10.0.0.1/8” must be", "expiry": "one of", "type": "one of"},
     ),
@@ -244,4 +244,4 @@ async def test_refused_form_names_every_fault_keeps_what_was_typed_and_changes_n
 async def test_choice_that_the_page_does_not_offer_is_a_bad_request(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     async with api.unchanged():
-        assert (await editor.post("/keys", **KEY, scopes="admin")).status_code == 400
+        assert (await editor.post("/keys/new", **KEY, scopes="admin")).status_code == 400

@@ -23,9 +23,9 @@ def token_in(text: str, of: str = "/invitation") -> str:
 
 async def test_invitation_makes_an_account_once(api: Api) -> None:
     user, admin = await signed_in(api, "admin")
-    taken = await admin.post("/users/invitations", **{**FORM, "email": user.email})
+    taken = await admin.post("/users/invitations/new", **{**FORM, "email": user.email})
     assert "exists already" in faults(taken)["email"]
-    token = token_in((await admin.made("/users/invitations", **FORM)).text)
+    token = token_in((await admin.made("/users/invitations/new", **FORM)).text)
     guest = await visitor(api)
     shown = await guest.get(f"/invitation?token={token}")
     assert shown.headers["referrer-policy"] == "no-referrer"
@@ -47,7 +47,7 @@ async def test_invitation_makes_an_account_once(api: Api) -> None:
 async def test_renewed_or_revoked_invitation_invalidates_its_link(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     guest = await visitor(api)
-    first = token_in((await admin.made("/users/invitations", **FORM)).text)
+    first = token_in((await admin.made("/users/invitations/new", **FORM)).text)
     second = token_in((await admin.made("/users/invitations/renew", id=1)).text)
     assert (await guest.get(f"/invitation?token={first}")).status_code == 410
     assert (await guest.get(f"/invitation?token={second}")).status_code == 200

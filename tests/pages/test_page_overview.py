@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -26,8 +27,6 @@ SAMPLES = "Try it with samples."
 SET_UP = {
     "PORTICO_SMTP_URL": "smtp://127.0.0.1:9",
     "PORTICO_MAIL_FROM": "portico@example.com",
-    "PORTICO_TLS": "off",
-    "PORTICO_TRUSTED_PROXIES": "127.0.0.1",
 }
 
 
@@ -65,7 +64,8 @@ async def test_first_steps_go_as_they_are_done(api: Api) -> None:
 
 @pytest.mark.one_engine
 async def test_first_steps_are_those_that_settings_and_the_account_leave(tmp_path: Path) -> None:
-    async with Api(settings_for(tmp_path, SET_UP)) as api:
+    settings = replace(settings_for(tmp_path, SET_UP), tls_cert=tmp_path / "cert.pem")
+    async with Api(settings) as api:
         user, admin = await signed_in(api, "admin")
         enrolment = Enrolment(KEY_OF_APP, 0, "Phone", CODES)
         await api.live.change(

@@ -72,7 +72,7 @@ async def test_changes_in_both_environments_are_audited_with_their_session(api: 
     user, admin = await signed_in(api, "admin")
     (session,) = await sessions_of(api.live, user.id, api.clock())
     for base, kind in (("", "live"), ("/sandbox", "test")):
-        await admin.post(f"{base}/keys", name="One", type=kind, expiry="90d")
+        await admin.post(f"{base}/keys/new", name="One", type=kind, expiry="90d")
         await admin.post(f"{base}/keys/revoke", id="1")
     mirror = await api.sandbox[Users].by_account(user.id)
     assert mirror is not None

@@ -158,7 +158,7 @@ async def test_user_text_is_escaped_on_every_page(api: Api) -> None:
         answer = await admin.get(path)
         assert answer.status_code == 200, path
         assert "<img src=x" not in answer.text
-    refused = await admin.post("/keys", name=hostile * 9, type=hostile, expiry=hostile)
+    refused = await admin.post("/keys/new", name=hostile * 9, type=hostile, expiry=hostile)
     assert refused.status_code == 422
     assert "<img src=x" not in refused.text
 
@@ -249,7 +249,7 @@ async def test_body_other_than_a_form_is_refused(
     _, somebody = await signed_in(api)
     async with api.unchanged():
         answer = await somebody.client.post(
-            f"{DASHBOARD}/keys",
+            f"{DASHBOARD}/keys/new",
             content=body.replace(b"{csrf}", somebody.csrf.encode()),
             headers={"content-type": content_type, "origin": ORIGIN},
         )

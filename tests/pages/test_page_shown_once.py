@@ -28,7 +28,7 @@ def environ(each_database: dict[str, str]) -> dict[str, str]:
 
 async def key_page(somebody: Visitor) -> str:
     """The path of the page that shows a new key."""
-    answer = await somebody.post("/keys", **KEY)
+    answer = await somebody.post("/keys/new", **KEY)
     assert answer.status_code == 303, answer.text
     return answer.headers["location"].removeprefix("/dashboard")
 
@@ -62,17 +62,17 @@ async def test_form_repeated_after_step_up_leads_to_one_secret(
 ) -> None:
     _, somebody = await signed_in(api)
     api.clock.advance(milliseconds=FRESH)
-    once = once_of(await somebody.get("/keys"), "/keys")
-    asked = await somebody.post("/keys", **KEY, once=once)
+    once = once_of(await somebody.get("/keys/new"), "/keys/new")
+    asked = await somebody.post("/keys/new", **KEY, once=once)
     (token,) = re.findall(r'name="step_up" value="([^"]+)"', asked.text)
     sent = {**KEY, "once": once, "step_up": token, "current_password": PASSWORD}
-    other = await somebody.post("/keys", **KEY, once=once)  # in another tab
+    other = await somebody.post("/keys/new", **KEY, once=once)  # in another tab
     (second,) = re.findall(r'name="step_up" value="([^"]+)"', other.text)
-    answers = [await somebody.post("/keys", **sent) for _ in range(2)]
-    answers.append(await somebody.post("/keys", **sent | {"step_up": second}))
-    answers.append(await somebody.post("/keys", **KEY, once=once))
+    answers = [await somebody.post("/keys/new", **sent) for _ in range(2)]
+    answers.append(await somebody.post("/keys/new", **sent | {"step_up": second}))
+    answers.append(await somebody.post("/keys/new", **KEY, once=once))
     await one_secret(somebody, answers)
-    stolen = await somebody.post("/keys", **sent | {"once": ""})
+    stolen = await somebody.post("/keys/new", **sent | {"once": ""})
     assert stolen.status_code == 409
 
 

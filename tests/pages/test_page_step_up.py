@@ -26,8 +26,8 @@ def environ(each_database: dict[str, str]) -> dict[str, str]:
 
 
 FORMS: dict[str, dict[str, Any]] = {
-    "/keys": {"name": "Till", "type": "live", "expiry": "90d"},
-    "/sandbox/keys": {"name": "Till", "type": "test", "expiry": "90d"},
+    "/keys/new": {"name": "Till", "type": "live", "expiry": "90d"},
+    "/sandbox/keys/new": {"name": "Till", "type": "test", "expiry": "90d"},
     "/clients/new": {
         "name": "Shop <i>",
         "redirect_uris": "https://a.test/\nhttps://b.test/",
@@ -78,7 +78,7 @@ async def test_form_is_kept_during_step_up_and_carried_out_after(api: Api, path:
     assert waiting.keys() - wanted.keys() == {"csrf", "step_up"}
     done = await somebody.send(path, {**waiting, "current_password": PASSWORD})
     assert done.status_code == 303, done.text
-    again = await somebody.post("/keys", name="Next", type="live", expiry="90d")
+    again = await somebody.post("/keys/new", name="Next", type="live", expiry="90d")
     assert again.status_code == 303, "fresh from now on"
 
 
@@ -106,16 +106,16 @@ async def test_new_passkey_is_kept_during_step_up(api: Api) -> None:
 async def test_step_up_is_asked_after_fifteen_minutes(api: Api) -> None:
     _, somebody = await signed_in(api)
     api.clock.advance(milliseconds=FRESH - 1)
-    assert (await somebody.post("/keys", **FORMS["/keys"])).status_code == 303
+    assert (await somebody.post("/keys/new", **FORMS["/keys/new"])).status_code == 303
     api.clock.advance(milliseconds=1)
-    assert "Confirm that it is you" in (await somebody.post("/keys", **FORMS["/keys"])).text
+    assert "Confirm that it is you" in (await somebody.post("/keys/new", **FORMS["/keys/new"])).text
 
 
 async def test_step_up_with_a_password_changed_meanwhile_is_refused(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     somebody = await stale(api)
-    waiting = await asked(somebody, "/keys", **FORMS["/keys"])
+    waiting = await asked(somebody, "/keys/new", **FORMS["/keys/new"])
     passwords = api.live[Passwords]
     other, verify = await passwords.hash("Another-1843"), passwords.verify
 
@@ -126,7 +126,7 @@ async def test_step_up_with_a_password_changed_meanwhile_is_refused(
 
     monkeypatch.setattr(passwords, "verify", meanwhile)
     async with api.unchanged(but="users"):
-        page = await somebody.send("/keys", {**waiting, "current_password": PASSWORD})
+        page = await somebody.send("/keys/new", {**waiting, "current_password": PASSWORD})
     assert page.status_code == 409
     assert await keys(api) == 0
 
@@ -139,15 +139,15 @@ async def keys(api: Api) -> int:
 
 async def test_step_up_form_sent_again_is_carried_out_once(api: Api) -> None:
     somebody = await stale(api)
-    one = await asked(somebody, "/keys", **FORMS["/keys"])
-    other = await asked(somebody, "/keys", **FORMS["/keys"])
+    one = await asked(somebody, "/keys/new", **FORMS["/keys/new"])
+    other = await asked(somebody, "/keys/new", **FORMS["/keys/new"])
     sent = {**one, "current_password": PASSWORD}
-    assert (await somebody.send("/keys", sent)).status_code == 303
-    again = await somebody.send("/keys", sent)
+    assert (await somebody.send("/keys/new", sent)).status_code == 303
+    again = await somebody.send("/keys/new", sent)
     assert again.status_code == 409
     assert "already carried out" in said(again)
     assert await keys(api) == 1
-    second = await somebody.send("/keys", {**other, "current_password": PASSWORD})
+    second = await somebody.send("/keys/new", {**other, "current_password": PASSWORD})
     assert second.status_code == 303, "another tab is another form"
 
 
@@ -155,8 +155,8 @@ async def test_step_up_form_sent_twice_at_once_is_carried_out_once(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     somebody = await stale(api)
-    shown = hidden(await somebody.get("/keys"))
-    waiting = await asked(somebody, "/keys", once=shown["once"][0], **FORMS["/keys"])
+    shown = hidden(await somebody.get("/keys/new"))
+    waiting = await asked(somebody, "/keys/new", once=shown["once"][0], **FORMS["/keys/new"])
     passwords, verify = api.live[Passwords], api.live[Passwords].verify
 
     async def takes_time(password: str, stored: str) -> bool:
@@ -165,23 +165,23 @@ async def test_step_up_form_sent_twice_at_once_is_carried_out_once(
 
     monkeypatch.setattr(passwords, "verify", takes_time)
     sent = {**waiting, "current_password": PASSWORD}
-    answers = await asyncio.gather(*(somebody.send("/keys", sent) for _ in range(2)))
+    answers = await asyncio.gather(*(somebody.send("/keys/new", sent) for _ in range(2)))
     assert [answer.status_code for answer in answers] == [303, 303], answers[1].text
     assert await keys(api) == 1
 
 
 async def test_step_up_token_is_bound_to_its_session_and_expires(api: Api) -> None:
     somebody = await stale(api)
-    waiting = await asked(somebody, "/keys", **FORMS["/keys"])
+    waiting = await asked(somebody, "/keys/new", **FORMS["/keys/new"])
     _, other = await signed_in(api)
     sent = {**waiting, "csrf": other.csrf, "current_password": PASSWORD}
-    assert (await other.send("/keys", sent)).status_code == 409
+    assert (await other.send("/keys/new", sent)).status_code == 409
     forged = {**waiting, "step_up": "x", "current_password": PASSWORD}
-    assert (await somebody.send("/keys", forged)).status_code == 409
+    assert (await somebody.send("/keys/new", forged)).status_code == 409
     for _ in range(WAITS // FRESH):
         api.clock.advance(milliseconds=FRESH)
         await somebody.get("/keys")
-    late = await somebody.send("/keys", {**waiting, "current_password": PASSWORD})
+    late = await somebody.send("/keys/new", {**waiting, "current_password": PASSWORD})
     assert late.status_code == 409
     assert await keys(api) == 0
 
@@ -193,10 +193,10 @@ async def test_every_form_that_decides_on_access_needs_step_up(api: Api) -> None
         if page.method == "POST" and hasattr(page.handler, "__wrapped__")
     }
     assert needs >= {
-        *("/keys", "/keys/rotate", "/clients/new", "/clients/{id}", "/clients/secret"),
+        *("/keys/new", "/keys/rotate", "/clients/new", "/clients/{id}", "/clients/secret"),
         *("/webhooks/new", "/webhooks/{id}/edit", "/webhooks/secret"),
         *("/users/new", "/users/{id}", "/users/suspend", "/users/delete"),
-        *("/users/reset-password", "/users/invitations", "/users/invitations/renew"),
+        *("/users/reset-password", "/users/invitations/new", "/users/invitations/renew"),
         *("/users/reset-second-factor", "/security/app", "/security/rename"),
         *("/security/remove", "/security/recovery-codes"),
     }
@@ -210,13 +210,13 @@ async def test_every_form_that_decides_on_access_needs_step_up(api: Api) -> None
 
 async def test_step_up_guesses_keep_the_form_and_are_rate_limited(api: Api) -> None:
     somebody = await stale(api)
-    waiting = await asked(somebody, "/keys", **FORMS["/keys"])
+    waiting = await asked(somebody, "/keys/new", **FORMS["/keys/new"])
     for _ in range(10):
-        page = await somebody.send("/keys", {**waiting, "current_password": "Wrong-password1"})
+        page = await somebody.send("/keys/new", {**waiting, "current_password": "Wrong-password1"})
         assert page.status_code == 422
         assert "current password" in faults(page)["current_password"]
         assert hidden(page) == waiting
-    slowed = await somebody.send("/keys", {**waiting, "current_password": PASSWORD})
+    slowed = await somebody.send("/keys/new", {**waiting, "current_password": PASSWORD})
     assert slowed.status_code == 429
     assert int(slowed.headers["retry-after"]) > 0
     assert hidden(slowed) == waiting

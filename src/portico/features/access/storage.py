@@ -163,18 +163,16 @@ class ApiKeys:
         self,
         text: str,
         *,
-        key_id: int | None = None,
         unused_since: int | None,
         offset: int,
         limit: int,
     ) -> Page[OwnedKey]:
         """One page of the keys whose name, hint or owner contains this text in any case, newest
-        first. `key_id` restricts it to one key, `unused_since` to keys not used since that time.
-        The total is 0 past the last page."""
+        first. `unused_since` restricts it to keys not used since that time. The total is 0 past the
+        last page."""
         terms = [
             *([_MATCHES.format(lower=lower_for(self._db.engine, text))] if text else []),
             *([] if unused_since is None else ["coalesce(k.last_used_at, 0) < :before"]),
-            *(["k.id = :id"] if key_id else []),
         ]
         where, source = " AND ".join(terms) or "TRUE", _WITH_OWNERS if text else _KEYS
         sql = page_of_matches(
@@ -183,7 +181,6 @@ class ApiKeys:
         values = {
             "pattern": pattern(text),
             "typed": anywhere(text),
-            "id": key_id,
             "before": unused_since,
             "limit": limit,
             "offset": offset,

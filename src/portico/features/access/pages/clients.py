@@ -87,7 +87,7 @@ def _made(visit: Visit, title: str, made: Registered) -> Reply:
 
 async def show_new(visit: Visit) -> Reply:
     """GET /clients/new."""
-    return _form(visit, "Register a client", None)
+    return _form(visit, "New client", None)
 
 
 async def register(visit: Visit) -> Reply:

@@ -20,6 +20,7 @@ from portico.features.access.rules import (
     usable,
 )
 from portico.features.access.storage import ApiKeys, OwnedKey
+from portico.features.people.storage import Users
 from portico.features.signin.pages.step_up import fresh
 from portico.web.messages import Reply
 from portico.web.pages.filters import in_order, named, scope_words
@@ -131,6 +132,14 @@ async def show(visit: Visit) -> Reply:
         "API keys",
         keys=[shown(key, now) for key in found.rows],
         **numbered(page, found.total),
+    )
+
+
+async def show_new(visit: Visit) -> Reply:
+    """GET /keys/new."""
+    return visit.page(
+        "key_new.html",
+        "New key",
         types=_types(visit),
         scopes=_scopes(visit),
         expiries=_expiries(visit),
@@ -159,7 +168,7 @@ def _wanted(visit: Visit) -> NewKey:
 
 
 async def create(visit: Visit) -> Reply:
-    """POST /keys."""
+    """POST /keys/new."""
     new = _wanted(visit)
     owner = await visit.made_owner()
     return await shown_once(
@@ -189,6 +198,21 @@ async def _own(visit: Visit) -> ApiKey:
     if key is None or owner is None or key.user_id != owner.id:
         raise NotFound("You have no key with this ID.")
     return key
+
+
+async def show_one(visit: Visit) -> Reply:
+    """GET /keys/{id}: one's own key or, for admins, anybody's."""
+    key, owner = await visit.env[ApiKeys].get(visit.request.resource_id), await visit.owner()
+    is_own = key is not None and owner is not None and key.user_id == owner.id
+    if key is None or not (is_own or "admin" in visit.request.caller.scopes):
+        raise NotFound("You have no key with this ID.")
+    return visit.page(
+        "key.html",
+        named(key.name, key.id),
+        key=shown(key, visit.request.now),
+        access=_TYPES[key.type][0],
+        owner=None if is_own else await visit.env[Users].get(key.user_id),
+    )
 
 
 async def ask_rotate(visit: Visit) -> Reply:
@@ -253,14 +277,13 @@ def _unused_since(visit: Visit) -> int | None:
 
 
 async def show_all(visit: Visit) -> Reply:
-    """GET /keys/all: all users' keys, for admins, or only that with `id`. A page number beyond the
-    last gives the last page."""
-    search, key_id = visit.sent("search").strip()[:_MAX_SEARCH], visit.sent_number("id")
+    """GET /keys/all: all users' keys, for admins. A page number beyond the last gives the last
+    page."""
+    search = visit.sent("search").strip()[:_MAX_SEARCH]
 
     async def on(page: int) -> Page[OwnedKey]:
         return await visit.env[ApiKeys].search(
             search,
-            key_id=key_id,
             unused_since=_unused_since(visit),
             offset=offset_of(page),
             limit=PER_PAGE,
@@ -275,7 +298,6 @@ async def show_all(visit: Visit) -> Reply:
         total=found.total,
         **numbered(page, found.total, search=search, unused=unused),
         search=search,
-        by_id=key_id is not None,
         unused=unused,
         unused_choices={name: words for name, (words, _) in _UNUSED.items()},
     )
@@ -307,7 +329,9 @@ PAGES = (
     PageRoute("GET", "/keys/all/revoke", ask_revoke_any, "admin"),
     PageRoute("POST", "/keys/all/revoke", revoke_any, "admin"),
     PageRoute("GET", "/keys", show),
-    PageRoute("POST", "/keys", fresh(create)),
+    PageRoute("GET", "/keys/{id}", show_one),
+    PageRoute("GET", "/keys/new", show_new),
+    PageRoute("POST", "/keys/new", fresh(create)),
     PageRoute("GET", "/keys/rotate", ask_rotate),
     PageRoute("POST", "/keys/rotate", fresh(rotate)),
     PageRoute("GET", "/keys/revoke", ask_revoke),

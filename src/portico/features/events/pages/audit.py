@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from portico.core.audit import Entry
-from portico.core.errors import BrokenRule, Unreadable
+from portico.core.errors import BrokenRule, NotFound, Unreadable
 from portico.core.times import DAY, day
 from portico.core.words import FORMATS, Format
 from portico.features.events.audit import Audit, AuditFilter
@@ -33,6 +33,11 @@ class _Asked(NamedTuple):
     shown: dict[str, str]
     actions: Collection[str]
     faults: Mapping[str, str]
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether a filter is given besides the first."""
+        return any(text for name, text in self.shown.items() if name != "user")
 
     def query(self, **also: object) -> str:
         """The query string of the same entries."""
@@ -90,12 +95,26 @@ async def show(visit: Visit) -> Reply:
         "Audit log",
         entries=shown,
         pages=await pages_of(visit, (named for entry in shown for named in _named(entry))),
-        in_details=_IN_DETAILS,
         asked=asked,
         formats=FORMATS,
         before=before,
         newest=asked.query(),
         older=asked.query(before=shown[-1].id) if len(entries) > _PER_PAGE else "",
+    )
+
+
+async def show_one(visit: Visit) -> Reply:
+    """GET /audit/{id}."""
+    entry_id = visit.request.resource_id
+    entries = await visit.env[Audit].page(before=entry_id + 1, limit=1)
+    if not entries or entries[0].id != entry_id:
+        raise NotFound(f"There is no entry {entry_id} in the audit log.")
+    return visit.page(
+        "audit_entry.html",
+        entries[0].action,
+        entry=entries[0],
+        pages=await pages_of(visit, _named(entries[0])),
+        in_details=_IN_DETAILS,
     )
 
 
@@ -129,5 +148,6 @@ async def _file(visit: Visit, chosen: AuditFilter, form: Format) -> AsyncGenerat
 
 PAGES = (
     PageRoute("GET", "/audit", show, "admin"),
+    PageRoute("GET", "/audit/{id}", show_one, "admin"),
     PageRoute("GET", "/audit/export", export, "admin"),
 )

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from portico.core.caller import Principal
+from portico.core.errors import NotFound
 from portico.core.events import EVENT_TYPES, StoredEvent, covered_by, event_types
 from portico.features.events.feed import events_after, latest_events
 from portico.features.events.pages.links import Named, pages_of
@@ -31,8 +32,6 @@ class Line(NamedTuple):
     at: int
     name: str
     page: str
-    data: str
-    previous: str | None
 
 
 class _Walked(NamedTuple):
@@ -44,7 +43,7 @@ class _Walked(NamedTuple):
 
 
 async def lines(visit: Visit, events: Iterable[StoredEvent]) -> list[Line]:
-    """Events as lines, with their JSON formatted."""
+    """Events as lines."""
     decoded = [(event, msgspec.json.decode(event.data)) for event in events]
     pages = await pages_of(visit, (_named(event, data) for event, data in decoded))
     return [_line(event, data, pages.get(_named(event, data), "")) for event, data in decoded]
@@ -55,15 +54,7 @@ def _named(event: StoredEvent, data: dict[str, Any]) -> Named:
 
 
 def _line(event: StoredEvent, data: dict[str, Any], page: str) -> Line:
-    return Line(
-        event.id,
-        event.type,
-        event.at,
-        _name(data),
-        page,
-        _indented(event.data),
-        None if event.previous is None else _indented(event.previous),
-    )
+    return Line(event.id, event.type, event.at, _name(data), page)
 
 
 def visible(caller: Principal) -> Sequence[str] | None:
@@ -121,4 +112,20 @@ def _indented(text: str) -> str:
     return f"{whole[:_SHOWN]}\n… {rest:,} more character{'s' if rest != 1 else ''}"
 
 
-PAGES = (PageRoute("GET", "/events", show),)
+async def show_one(visit: Visit) -> Reply:
+    """GET /events/{id}."""
+    event_id, types = visit.request.resource_id, visible(visit.request.caller)
+    event = (await visit.env[Events].some([event_id])).get(event_id)
+    if event is None or (types is not None and event.type not in types):
+        raise NotFound(f"There is no event {event_id}, or it is no longer kept.")
+    [line] = await lines(visit, [event])
+    return visit.page(
+        "event.html",
+        event.type,
+        event=line,
+        data=_indented(event.data),
+        previous=None if event.previous is None else _indented(event.previous),
+    )
+
+
+PAGES = (PageRoute("GET", "/events", show), PageRoute("GET", "/events/{id}", show_one))

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from portico.features.access.storage import Clients
+from portico.features.access.storage import ApiKeys, Clients
 from portico.features.catalogue.storage import Products
 from portico.features.events.storage import Webhooks
 from portico.features.people.storage import Users
@@ -38,7 +38,8 @@ async def _products(visit: Visit, ids: set[str]) -> dict[str, str]:
 
 
 async def _keys(visit: Visit, ids: set[str]) -> dict[str, str]:
-    return {one: f"{visit.site.base}/keys/all?id={one}" for one in ids}
+    known = [await visit.env[ApiKeys].get(int(one)) for one in ids]
+    return {str(one.id): f"{visit.site.base}/keys/{one.id}" for one in known if one}
 
 
 async def _clients(visit: Visit, ids: set[str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from portico.core.errors import PreconditionFailed
+from portico.core.errors import NotFound, PreconditionFailed
 from portico.core.events import EVENT_TYPES
 from portico.core.ids import parse_id
 from portico.core.times import MINUTE
@@ -143,7 +143,7 @@ def _made(visit: Visit, title: str, made: Signing) -> Reply:
 
 async def show_new(visit: Visit) -> Reply:
     """GET /webhooks/new."""
-    return _form(visit, "Create a webhook", None)
+    return _form(visit, "New webhook", None)
 
 
 async def create(visit: Visit) -> Reply:
@@ -175,6 +175,22 @@ async def show(visit: Visit) -> Reply:
         before=before,
         due=due and not before,
         older=urlencode({"before": shown[-1].id}) if len(rows) > _PER_PAGE else "",
+    )
+
+
+async def show_delivery(visit: Visit) -> Reply:
+    """GET /webhooks/delivery."""
+    env = visit.env
+    webhook = await read_webhook(env, visit.sent_number("webhook") or 0)
+    delivery = await env[Deliveries].get(webhook.id, visit.sent_id())
+    if delivery is None:
+        raise NotFound("There is no such delivery, or it is no longer kept.")
+    return visit.page(
+        "delivery.html",
+        delivery.type,
+        webhook=webhook,
+        webhook_name=_name(webhook),
+        delivery=as_shown(delivery, webhook),
     )
 
 
@@ -304,6 +320,7 @@ PAGES = (
     PageRoute("POST", "/webhooks/{id}", send, "admin"),
     PageRoute("GET", "/webhooks/{id}/edit", show_edit, "admin"),
     PageRoute("POST", "/webhooks/{id}/edit", fresh(edit), "admin"),
+    PageRoute("GET", "/webhooks/delivery", show_delivery, "admin"),
     PageRoute("GET", "/webhooks/disable", ask_disable, "admin"),
     PageRoute("POST", "/webhooks/disable", disable, "admin"),
     PageRoute("GET", "/webhooks/enable", ask_enable, "admin"),

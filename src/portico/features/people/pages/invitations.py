@@ -44,6 +44,15 @@ async def show(visit: Visit) -> Reply:
         "Invitations",
         invitations=found.rows,
         **numbered(page, found.total),
+        once=fresh_key(visit),
+    )
+
+
+async def show_new(visit: Visit) -> Reply:
+    """GET /users/invitations/new."""
+    return visit.page(
+        "invitation_new.html",
+        "New invitation",
         roles=[(role, role.capitalize()) for role in ROLES],
         plans=[(plan, plan.capitalize()) for plan in visit.env.settings.plans],
         once=fresh_key(visit),
@@ -57,7 +66,7 @@ def _list(visit: Visit) -> str:
 
 
 async def make(visit: Visit) -> Reply:
-    """POST /users/invitations."""
+    """POST /users/invitations/new."""
     form = visit.form
     email = form.read("email", lambda text: users.email(text.strip()))
     name = form.optional("name", users.name)
@@ -137,7 +146,8 @@ async def revoke_one(visit: Visit) -> Reply:
 
 PAGES = (
     PageRoute("GET", "/users/invitations", show, "admin"),
-    PageRoute("POST", "/users/invitations", fresh(make), "admin"),
+    PageRoute("GET", "/users/invitations/new", show_new, "admin"),
+    PageRoute("POST", "/users/invitations/new", fresh(make), "admin"),
     PageRoute("POST", "/users/invitations/renew", fresh(renew_one), "admin"),
     PageRoute("GET", "/users/invitations/revoke", ask_revoke, "admin"),
     PageRoute("POST", "/users/invitations/revoke", revoke_one, "admin"),

@@ -103,7 +103,7 @@ def _choices(visit: Visit, own_plan: str = "free") -> dict[str, Any]:
 
 async def show_new(visit: Visit) -> Reply:
     """GET /users/new."""
-    return visit.page("user_new.html", "Create a user", **_choices(visit), once=fresh_key(visit))
+    return visit.page("user_new.html", "New user", **_choices(visit), once=fresh_key(visit))
 
 
 async def create(visit: Visit) -> Reply:
