@@ -91,7 +91,7 @@ async def test_a_client_is_registered_changed_renewed_and_deleted(desk: Desk, bo
         await page.get_by_label("Name").fill("Till")
         await page.get_by_label("Redirect URIs").fill("https://till.test/back\nhttp://till.test/")
         await page.get_by_label("read:products").check()
-        await page.get_by_role("button", name="Register").click()
+        await page.get_by_role("button", name="Create client").click()
         await expect(page.get_by_label("Redirect URIs")).to_have_accessible_description(
             "One per line: an https:// address, http:// on a loopback address such as 127.0.0.1, or"
             " a native application's own scheme. http://till.test/ must begin with https://; http://"
@@ -101,7 +101,7 @@ async def test_a_client_is_registered_changed_renewed_and_deleted(desk: Desk, bo
         await page.get_by_label("Redirect URIs").fill(
             "https://till.test/back\n\nhttp://127.0.0.1/back\n"
         )
-        await page.get_by_role("button", name="Register").click()
+        await page.get_by_role("button", name="Create client").click()
         client_id = await page.locator("#client-id").inner_text()
         secret = await page.locator("#secret").inner_text()
         assert secret.startswith("ocs_")
