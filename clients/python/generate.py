@@ -89,7 +89,7 @@ default. A filter that is None counts as left out.
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from portico_client.models import Image, {names}
 '''

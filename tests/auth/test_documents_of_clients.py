@@ -11,11 +11,16 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
+from joserfc import jwt
+from joserfc.jwk import ECKey
 
 from answering import answering
 from authorizing import CONSENT, Person, asks_for_consent
 from driving import Api
+from portico.core.audit import OPERATOR
 from portico.core.networks import Destinations
+from portico.core.oauth import CLIENT_ASSERTION_TYPE, CLIENT_CREDENTIALS
+from portico.features.access.clients import Registration, register_client
 from portico.features.access.documents import Documents
 from portico.features.access.storage import Clients
 from portico.features.operations.tidy import Tidy
@@ -37,11 +42,16 @@ class Site:
         self.status = "200 OK"
         self.headers = ""
         self.body = b""
+        self.keys: list[Any] = []
         self.requests = 0
 
     @property
     def url(self) -> str:
         return f"https://127.0.0.1:{self.port}/client.json"
+
+    @property
+    def keys_uri(self) -> str:
+        return f"https://127.0.0.1:{self.port}/keys.json"
 
     def says(self, **changes: Any) -> None:
         """Publishes a good document, but for these changes; None leaves a member out."""
@@ -57,10 +67,15 @@ class Site:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
-            await reader.readuntil(b"\r\n\r\n")
+            asked = await reader.readuntil(b"\r\n\r\n")
             self.requests += 1
-            head = f"HTTP/1.1 {self.status}\r\ncontent-length: {len(self.body)}\r\n{self.headers}"
-            writer.write(head.encode() + b"connection: close\r\n\r\n" + self.body)
+            body = self.body
+            if b"/keys.json" in asked:
+                body = json.dumps(
+                    {"keys": [key.as_dict(private=False) for key in self.keys]}
+                ).encode()
+            head = f"HTTP/1.1 {self.status}\r\ncontent-length: {len(body)}\r\n{self.headers}"
+            writer.write(head.encode() + b"connection: close\r\n\r\n" + body)
             await writer.drain()
         writer.close()
 
@@ -111,9 +126,9 @@ async def allow(person: Person, client_id: str) -> str:
     return parse_qs(urlsplit(where).query)["code"][0]
 
 
-async def exchange(api: Api, client_id: str, code: str) -> Any:
+async def exchange(api: Api, client_id: str, code: str, **more: str) -> Any:
     form = {"grant_type": "authorization_code", "code": code, "redirect_uri": REDIRECT}
-    form |= {"client_id": client_id, "code_verifier": VERIFIER}
+    form |= {"client_id": client_id, "code_verifier": VERIFIER, **more}
     return await Visitor(api).form("token", form)
 
 
@@ -261,6 +276,67 @@ async def test_settings_narrow_or_end_documents(api: Api, site: Site, ada: Perso
         assert (await ask(ada, site.url)).status_code == 400
         oauth_refused(await exchange(api, site.url, code), 401, "invalid_client")
         api.live.settings = before
+
+
+KEY, NEXT = (ECKey.generate_key("P-256", {"kid": kid}, private=True) for kid in ("one", "two"))
+
+
+def signed(api: Api, client_id: str, key: ECKey) -> dict[str, str]:
+    """What a client proves with who it is."""
+    claims: dict[str, Any] = {"iss": client_id, "sub": client_id, "aud": AUTH["live"]}
+    claims |= {"exp": api.clock() // 1000 + 60, "jti": api.live.random(8).hex()}
+    assertion = jwt.encode({"alg": "ES256", "kid": key.kid}, claims, key, algorithms=["ES256"])
+    return {"client_assertion": assertion, "client_assertion_type": CLIENT_ASSERTION_TYPE}
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+async def test_client_of_a_document_with_keys_must_sign(
+    api: Api, site: Site, ada: Person, *, is_here: bool
+) -> None:
+    site.keys = [KEY]
+    own = (
+        {"jwks": {"keys": [KEY.as_dict(private=False)]}} if is_here else {"jwks_uri": site.keys_uri}
+    )
+    site.says(token_endpoint_auth_method="private_key_jwt", **own)
+    code = await allow(ada, site.url)
+    oauth_refused(await exchange(api, site.url, code), 401, "invalid_client")
+    wrong = await exchange(api, site.url, code, **signed(api, site.url, NEXT))
+    oauth_refused(wrong, 401, "invalid_client")
+    right = await exchange(api, site.url, code, **signed(api, site.url, KEY))
+    assert right.json()["scope"] == "read:products"
+
+
+@pytest.mark.parametrize("uri", ["ftp://shop.example/keys", "https://10.0.0.1/keys", "x\0", None])
+async def test_document_with_keys_nowhere_is_an_error_page(
+    api: Api, site: Site, ada: Person, uri: str | None
+) -> None:
+    site.says(token_endpoint_auth_method="private_key_jwt", jwks_uri=uri)
+    async with api.unchanged():
+        assert (await ask(ada, site.url)).status_code == 400
+
+
+async def test_new_key_of_a_client_is_looked_for_after_five_minutes(api: Api, site: Site) -> None:
+    api.live.destinations = HERE
+    site.keys, site.headers = [KEY], "cache-control: max-age=86400\r\n"
+    wanted = Registration(
+        "Worker", (), "read:products", grants=("client_credentials",), jwks_uri=site.keys_uri
+    )
+    owner = await api.account("admin")
+    worker = await register_client(api.live, owner, wanted, public=False, by=OPERATOR)
+    name = worker.client.client_id
+
+    async def status(key: ECKey) -> int:
+        form = {"grant_type": CLIENT_CREDENTIALS, **signed(api, name, key)}
+        return (await Visitor(api).form("token", form)).status_code
+
+    assert (await status(KEY), await status(KEY), site.requests) == (200, 200, 1)
+    site.keys = [NEXT]
+    assert (await status(NEXT), await status(KEY), site.requests) == (401, 200, 1)
+    api.clock.advance(seconds=300)
+    assert (await status(NEXT), await status(KEY), site.requests) == (200, 401, 2)
+    api.clock.advance(days=1)
+    site.status = "503 Busy"
+    assert (await status(NEXT), site.requests) == (401, 3)
 
 
 async def register(api: Api, **changes: Any) -> Any:

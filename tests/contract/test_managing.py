@@ -279,7 +279,7 @@ async def test_a_client_is_registered_changed_and_deleted(api: Api, *, public: b
     assert answer.headers["location"].endswith(f"/v1{one}")
     facts = {"client_id": made["client_id"], "created_at": AT, "owner_id": admin.user.id}
     facts |= {"first_party": False, "grants": [], "service": None, "post_logout_redirect_uris": []}
-    facts |= {"backchannel_logout_uri": None}
+    facts |= {"backchannel_logout_uri": None, "jwks": None, "jwks_uri": None}
     assert made == CLIENT | facts | {"public": public}
     again = await admin.post("/clients", json=CLIENT | {"public": public}, headers=key)
     assert (again.status_code, again.json()["data"]) == (201, made)

@@ -15,6 +15,7 @@ import httpx
 import pytest
 from flask import Flask
 from joserfc.errors import JoseError
+from joserfc.jwk import ECKey
 
 from documents import ROOT, SECRETS, Block, document, settled
 from oauth.authority import WEB_APP, Authority, serving
@@ -39,6 +40,7 @@ PROGRAMS = {
     "passport-oauth2": (OAUTH, 'from "passport-oauth2"'),
     "requests-oauthlib": (OAUTH, "requests_oauthlib"),
     "device": (OAUTH, "device_authorization"),
+    "signing": (OAUTH, "PrivateKeyJWT"),
     "joserfc": (JWT, "joserfc"),
     "jose": (JWT, 'from "jose"'),
     "fetch": (SESSIONS, "fetch("),
@@ -299,6 +301,17 @@ def test_the_device_is_let_in_by_its_code(bench: Bench) -> None:
             process.kill()
     assert process.returncode == 0
     assert "pagination" in json.loads(printed)
+
+
+def test_the_program_with_a_key_signs_in(bench: Bench) -> None:
+    key = ECKey.generate_key("P-256", private=True)
+    own, public = bench.directory / "key.json", bench.directory / "keys.json"
+    own.write_text(json.dumps(key.as_dict(private=True)))
+    public.write_text(json.dumps({"keys": [key.as_dict(private=False)]}))
+    flags = ("--grant", "client_credentials", "--jwks", str(public))
+    client = bench.authority.register(WEB_APP, *flags)
+    session = bench.python("signing")["signed_in"](client.client_id, own)
+    assert session.get(f"{bench.authority.api}/products").status_code == 200
 
 
 @pytest.mark.parametrize("library", ["openid-client", "oauth4webapi", "simple-oauth2"])

@@ -1,14 +1,18 @@
 """Authlib, as it is, against the server: its client for Flask, and its session for Requests."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from authlib.integrations.base_client import OAuthError
 from authlib.integrations.flask_client import OAuth
 from authlib.integrations.requests_client import OAuth2Session
+from authlib.oauth2.rfc7523 import PrivateKeyJWT
 from flask import Flask, jsonify, session, url_for
 from flask.testing import FlaskClient
+from joserfc.jwk import ECKey, RSAKey
 
 from oauth.authority import GOODBYE, NATIVE_APP, SCOPES, VERIFIER, WEB_APP, Authority, Registered
 from oauth.visiting import Browser
@@ -180,3 +184,36 @@ def test_a_wrong_secret_and_a_used_code_are_refused(
     with pytest.raises(OAuthError) as refused:
         session.fetch_token(authorization_response=callback, code_verifier=VERIFIER)
     assert refused.value.error == "invalid_grant"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "key"),
+    [
+        ("RS256", RSAKey.generate_key(2048, private=True)),
+        ("ES256", ECKey.generate_key("P-256", private=True)),
+    ],
+)
+def test_a_program_signs_instead_of_sending_a_secret(
+    authority: Authority, tmp_path: Path, algorithm: str, key: RSAKey | ECKey
+) -> None:
+    keys = tmp_path / "keys.json"
+    keys.write_text(json.dumps({"keys": [key.as_dict(private=False)]}))
+    worker = authority.register(WEB_APP, "--grant", "client_credentials", "--jwks", str(keys))
+    assert not worker.client_secret
+    token_endpoint = f"{authority.issuer}/token"
+    method = PrivateKeyJWT(token_endpoint, alg=algorithm)
+    session = OAuth2Session(
+        worker.client_id,
+        key,
+        token_endpoint_auth_method=method,
+        revocation_endpoint_auth_method=method,
+        scope="read:products",
+    )
+    for _ in range(2):
+        token = session.fetch_token(token_endpoint, grant_type="client_credentials")
+        assert token["scope"] == "read:products"
+    assert session.get(f"{authority.api}/products").status_code == 200
+    facts = session.introspect_token(f"{authority.issuer}/introspect", token["access_token"])
+    assert facts.json()["active"] is True
+    session.revoke_token(f"{authority.issuer}/revoke", token["access_token"])
+    assert session.get(f"{authority.api}/products").status_code == 401

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from joserfc.jwk import ECKey
 
 from node_packages import node_packages
 from oauth.authority import GOODBYE, NATIVE_APP, SCOPES, WEB_APP, Authority, Registered
 from oauth.visiting import Browser
 from operating import TIMEOUT_SECONDS
 
+KEY = ECKey.generate_key("P-256", private=True)
 PROGRAMS = Path(__file__).parent / "node"
 SCOPE = f"openid profile email {SCOPES}"
 
@@ -31,10 +33,18 @@ def packages() -> None:
 
 @pytest.fixture
 def found_by(
-    authority: Authority, web_app: Registered, native_app: Registered, browser: Browser
+    authority: Authority,
+    web_app: Registered,
+    native_app: Registered,
+    browser: Browser,
+    tmp_path: Path,
 ) -> Program:
     """What a program has found, for which the browser visits what it asks for."""
     native = NATIVE_APP.replace("127.0.0.1", "127.0.0.1:39171")
+    keys = tmp_path / "keys.json"
+    keys.write_text(json.dumps({"keys": [KEY.as_dict(private=False)]}))
+    worker = authority.register(WEB_APP, "--grant", "client_credentials", "--jwks", str(keys))
+    device = authority.register(WEB_APP, "--grant", "device_code", "--public")
     facts = {
         "issuer": authority.issuer,
         "api": authority.api,
@@ -45,6 +55,8 @@ def found_by(
             "postLogoutRedirectUri": GOODBYE,
         },
         "nativeApp": {"clientId": native_app.client_id, "redirectUri": native},
+        "worker": {"clientId": worker.client_id, "jwk": KEY.as_dict(private=True)},
+        "device": {"clientId": device.client_id},
         "scope": SCOPE,
     }
 
@@ -79,7 +91,13 @@ def conversed(
         if "found" in told:
             assert process.wait(TIMEOUT_SECONDS) == 0
             return dict(told["found"])
-        callback = browser.decide(told["visit"], told["decision"])
+        if "device" in told:
+            page = browser.arrive(told["device"])
+            assert f'value="{told["code"]}"' in page.text
+            browser.submit(browser.submit(page, user_code=told["code"]), decision=told["decision"])
+            callback = ""
+        else:
+            callback = browser.decide(told["visit"], told["decision"])
         print(json.dumps({"callback": callback}), file=process.stdin, flush=True)
     raise AssertionError(process.stderr.read()[:5_000])
 
@@ -95,6 +113,14 @@ def all_is_well(browser: Browser) -> dict[str, Any]:
         "products": 200,
         "replayed": "invalid_grant",
         "ended": 401,
+    }
+
+
+def test_programs_sign_and_devices_are_let_in(found_by: Program, browser: Browser) -> None:
+    assert found_by("grants") == {
+        "signed": {"scope": "read:products", "before": True, "after": False},
+        "allowed": {"scope": "openid read:products", "sub": str(browser.person.id)},
+        "denied": "access_denied",
     }
 
 

@@ -34,7 +34,7 @@ OF_A_CLIENT = {
     (field, "")
     for field in (
         *("redirect_uris", "scopes", "grants", "service", "first_party", "public"),
-        *("post_logout_redirect_uris", "backchannel_logout_uri"),
+        *("jwks", "jwks_uri", "post_logout_redirect_uris", "backchannel_logout_uri"),
     )
 }
 """What an address may be, what the settings declare, and what goes together."""
@@ -47,6 +47,8 @@ SAID_BY_NO_SCHEMA = {
     ("GET", "/webhooks/{id}/deliveries", 400): {CURSOR},
     ("GET", "/invitations", 400): {CURSOR},
     ("GET", "/clients", 400): {CURSOR},
+    ("POST", "/clients", 400): OF_A_CLIENT,
+    ("PATCH", "/clients/{id}", 400): OF_A_CLIENT,
     ("POST", "/clients", 422): OF_A_CLIENT,
     ("PATCH", "/clients/{id}", 422): OF_A_CLIENT,
     # A kind that there is; a service and a plan that the settings declare.

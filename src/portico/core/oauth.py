@@ -31,6 +31,9 @@ RFC 8628, RFC 8693)."""
 GRANT_TYPES = ("authorization_code", "refresh_token", *EXTRA_GRANTS.values())
 """The grant types of the token endpoint (RFC 6749 §4.1.3 and §6)."""
 
+CLIENT_ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+"""What a client's assertion is (RFC 7523 §2.2)."""
+
 ACCESS_TOKEN_KIND = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - a name
 """What an access token is called in an exchange (RFC 8693 §3)."""
 
@@ -101,8 +104,8 @@ Origin = Literal["registered", "document", "dynamic"]
 
 
 class Client(msgspec.Struct, frozen=True):
-    """A registered application. `secret_hash` is None for a public client, `user_id` if its owner
-    was deleted. `id` is the row's; the application identifies itself by `client_id`."""
+    """A registered application. `secret_hash` is None for one without a secret, `user_id` if its
+    owner was deleted. `id` is the row's; the application identifies itself by `client_id`."""
 
     id: int
     client_id: str
@@ -122,11 +125,20 @@ class Client(msgspec.Struct, frozen=True):
     post_logout_redirect_uris: tuple[str, ...] = ()
     backchannel_logout_uri: str | None = None
     """Where logout tokens are sent (OpenID Connect Back-Channel Logout 1.0)."""
+    jwks: str | None = None
+    """Its public keys, as `client_keys.key_set` returns them."""
+    jwks_uri: str | None = None
+    """Where its public keys are, if they are not here."""
+
+    @property
+    def signs(self) -> bool:
+        """Whether it proves who it is with its own key instead of a secret (RFC 7523)."""
+        return self.jwks is not None or self.jwks_uri is not None
 
     @property
     def public(self) -> bool:
-        """Whether it has no secret, as a native or single-page application."""
-        return self.secret_hash is None
+        """Whether it can prove nothing, as a native or single-page application."""
+        return self.secret_hash is None and not self.signs
 
     @property
     def registered(self) -> frozenset[str]:

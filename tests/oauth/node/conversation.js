@@ -8,12 +8,18 @@ async function heard() {
   return JSON.parse((await lines.next()).value);
 }
 
-export const { issuer, api, webApp, nativeApp, scope } = await heard();
+export const { issuer, api, webApp, nativeApp, worker, device, scope } = await heard();
 
 /** The callback that the user's browser is sent to, who decides `allow` or `deny`. */
 export async function visit(url, decision = "allow") {
   console.log(JSON.stringify({ visit: url.toString(), decision }));
   return new URL((await heard()).callback);
+}
+
+/** Has the user decide on the code that a device shows. */
+export async function connect(url, code, decision) {
+  console.log(JSON.stringify({ device: url, code, decision }));
+  await heard();
 }
 
 export function tell(found) {

@@ -8,7 +8,7 @@ default. A filter that is None counts as left out.
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from portico_client.models import (
     Image,
@@ -157,6 +157,8 @@ class NewOAuthClient(TypedDict):
     service: NotRequired[str | None]
     post_logout_redirect_uris: NotRequired[Sequence[str]]
     backchannel_logout_uri: NotRequired[str | None]
+    jwks: NotRequired[Mapping[str, Any] | None]
+    jwks_uri: NotRequired[str | None]
 
 
 class OAuthClientChanges(TypedDict, total=False):
@@ -170,6 +172,8 @@ class OAuthClientChanges(TypedDict, total=False):
     service: str | None
     post_logout_redirect_uris: Sequence[str]
     backchannel_logout_uri: str | None
+    jwks: Mapping[str, Any] | None
+    jwks_uri: str | None
 
 
 class AuditFilters(TypedDict, total=False):

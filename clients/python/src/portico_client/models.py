@@ -194,6 +194,8 @@ class OAuthClient:
     service: str | None
     post_logout_redirect_uris: tuple[str, ...]
     backchannel_logout_uri: str | None
+    jwks: Mapping[str, Any] | None
+    jwks_uri: str | None
     created_at: datetime
     etag: str | None = field(default=None, compare=False, kw_only=True)
 

@@ -1219,6 +1219,15 @@ export interface components {
              * @description http or https, without credentials, at most 2048 characters.
              */
             backchannel_logout_uri?: string | null;
+            /** @description Public keys (RFC 7517): RSA of 2048 bits or more, or EC of P-256. */
+            jwks?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Format: uri
+             * @description http or https, without credentials, at most 2048 characters.
+             */
+            jwks_uri?: string | null;
         };
         /** @description The body of PATCH /products/{id}. Omitted fields stay unchanged. */
         ChangeProduct: {
@@ -1337,6 +1346,15 @@ export interface components {
              * @description http or https, without credentials, at most 2048 characters.
              */
             backchannel_logout_uri?: string | null;
+            /** @description Public keys (RFC 7517): RSA of 2048 bits or more, or EC of P-256. */
+            jwks?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Format: uri
+             * @description http or https, without credentials, at most 2048 characters.
+             */
+            jwks_uri?: string | null;
         };
         /** @description The body of POST /products. */
         CreateProduct: {
@@ -1733,6 +1751,14 @@ export interface components {
              * @example https://shop.example.com/ended
              */
             backchannel_logout_uri: string | null;
+            jwks: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * @description Where its public keys are, if they are not here.
+             * @example https://shop.example.com/jwks.json
+             */
+            jwks_uri: string | null;
             /**
              * Format: date-time
              * @description ISO 8601, UTC, to the millisecond.
@@ -1788,6 +1814,14 @@ export interface components {
              * @example https://shop.example.com/ended
              */
             backchannel_logout_uri: string | null;
+            jwks: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * @description Where its public keys are, if they are not here.
+             * @example https://shop.example.com/jwks.json
+             */
+            jwks_uri: string | null;
             /**
              * Format: date-time
              * @description ISO 8601, UTC, to the millisecond.
@@ -6122,6 +6156,17 @@ export interface operations {
                      *             "https://shop.example.com/goodbye"
                      *           ],
                      *           "backchannel_logout_uri": "https://shop.example.com/ended",
+                     *           "jwks": {
+                     *             "keys": [
+                     *               {
+                     *                 "kty": "EC",
+                     *                 "crv": "P-256",
+                     *                 "x": "…",
+                     *                 "y": "…"
+                     *               }
+                     *             ]
+                     *           },
+                     *           "jwks_uri": "https://shop.example.com/jwks.json",
                      *           "created_at": "2026-01-31T08:15:30.123Z"
                      *         }
                      *       ],
@@ -6228,6 +6273,17 @@ export interface operations {
                      *           "https://shop.example.com/goodbye"
                      *         ],
                      *         "backchannel_logout_uri": "https://shop.example.com/ended",
+                     *         "jwks": {
+                     *           "keys": [
+                     *             {
+                     *               "kty": "EC",
+                     *               "crv": "P-256",
+                     *               "x": "…",
+                     *               "y": "…"
+                     *             }
+                     *           ]
+                     *         },
+                     *         "jwks_uri": "https://shop.example.com/jwks.json",
                      *         "created_at": "2026-01-31T08:15:30.123Z",
                      *         "client_secret": "ocs_…"
                      *       },
@@ -6303,6 +6359,17 @@ export interface operations {
                      *           "https://shop.example.com/goodbye"
                      *         ],
                      *         "backchannel_logout_uri": "https://shop.example.com/ended",
+                     *         "jwks": {
+                     *           "keys": [
+                     *             {
+                     *               "kty": "EC",
+                     *               "crv": "P-256",
+                     *               "x": "…",
+                     *               "y": "…"
+                     *             }
+                     *           ]
+                     *         },
+                     *         "jwks_uri": "https://shop.example.com/jwks.json",
                      *         "created_at": "2026-01-31T08:15:30.123Z"
                      *       }
                      *     }
@@ -6436,6 +6503,17 @@ export interface operations {
                      *           "https://shop.example.com/goodbye"
                      *         ],
                      *         "backchannel_logout_uri": "https://shop.example.com/ended",
+                     *         "jwks": {
+                     *           "keys": [
+                     *             {
+                     *               "kty": "EC",
+                     *               "crv": "P-256",
+                     *               "x": "…",
+                     *               "y": "…"
+                     *             }
+                     *           ]
+                     *         },
+                     *         "jwks_uri": "https://shop.example.com/jwks.json",
                      *         "created_at": "2026-01-31T08:15:30.123Z"
                      *       }
                      *     }
@@ -6516,6 +6594,17 @@ export interface operations {
                      *           "https://shop.example.com/goodbye"
                      *         ],
                      *         "backchannel_logout_uri": "https://shop.example.com/ended",
+                     *         "jwks": {
+                     *           "keys": [
+                     *             {
+                     *               "kty": "EC",
+                     *               "crv": "P-256",
+                     *               "x": "…",
+                     *               "y": "…"
+                     *             }
+                     *           ]
+                     *         },
+                     *         "jwks_uri": "https://shop.example.com/jwks.json",
                      *         "created_at": "2026-01-31T08:15:30.123Z",
                      *         "client_secret": "ocs_…"
                      *       },

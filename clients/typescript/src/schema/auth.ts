@@ -433,8 +433,11 @@ export interface components {
             grant_types_supported: string[];
             code_challenge_methods_supported: string[];
             token_endpoint_auth_methods_supported: string[];
+            token_endpoint_auth_signing_alg_values_supported: string[];
             revocation_endpoint_auth_methods_supported: string[];
+            revocation_endpoint_auth_signing_alg_values_supported: string[];
             introspection_endpoint_auth_methods_supported: string[];
+            introspection_endpoint_auth_signing_alg_values_supported: string[];
             authorization_response_iss_parameter_supported: boolean;
             backchannel_logout_supported: boolean;
             backchannel_logout_session_supported: boolean;
@@ -1300,11 +1303,20 @@ export interface operations {
                      *       "token_endpoint_auth_methods_supported": [
                      *         "client_secret_basic"
                      *       ],
+                     *       "token_endpoint_auth_signing_alg_values_supported": [
+                     *         "ES256"
+                     *       ],
                      *       "revocation_endpoint_auth_methods_supported": [
                      *         "client_secret_basic"
                      *       ],
+                     *       "revocation_endpoint_auth_signing_alg_values_supported": [
+                     *         "ES256"
+                     *       ],
                      *       "introspection_endpoint_auth_methods_supported": [
                      *         "client_secret_basic"
+                     *       ],
+                     *       "introspection_endpoint_auth_signing_alg_values_supported": [
+                     *         "ES256"
                      *       ],
                      *       "authorization_response_iss_parameter_supported": true,
                      *       "backchannel_logout_supported": true,
@@ -1394,11 +1406,20 @@ export interface operations {
                      *       "token_endpoint_auth_methods_supported": [
                      *         "client_secret_basic"
                      *       ],
+                     *       "token_endpoint_auth_signing_alg_values_supported": [
+                     *         "ES256"
+                     *       ],
                      *       "revocation_endpoint_auth_methods_supported": [
                      *         "client_secret_basic"
                      *       ],
+                     *       "revocation_endpoint_auth_signing_alg_values_supported": [
+                     *         "ES256"
+                     *       ],
                      *       "introspection_endpoint_auth_methods_supported": [
                      *         "client_secret_basic"
+                     *       ],
+                     *       "introspection_endpoint_auth_signing_alg_values_supported": [
+                     *         "ES256"
                      *       ],
                      *       "authorization_response_iss_parameter_supported": true,
                      *       "backchannel_logout_supported": true,
@@ -1553,6 +1574,10 @@ export interface operations {
                     client_id?: string;
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
+                    /** @description With `client_assertion`: `urn:ietf:params:oauth:client-assertion-type:jwt-bearer`. */
+                    client_assertion_type?: string;
+                    /** @description Of a client with keys of its own (RFC 7523). */
+                    client_assertion?: string;
                     /** @enum {string} */
                     grant_type: "authorization_code" | "refresh_token" | "client_credentials" | "urn:ietf:params:oauth:grant-type:device_code" | "urn:ietf:params:oauth:grant-type:token-exchange";
                     /** @description With `authorization_code`. */
@@ -1595,6 +1620,10 @@ export interface operations {
                     client_id?: string;
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
+                    /** @description With `client_assertion`: `urn:ietf:params:oauth:client-assertion-type:jwt-bearer`. */
+                    client_assertion_type?: string;
+                    /** @description Of a client with keys of its own (RFC 7523). */
+                    client_assertion?: string;
                     /** @enum {string} */
                     grant_type: "authorization_code" | "refresh_token" | "client_credentials" | "urn:ietf:params:oauth:grant-type:device_code" | "urn:ietf:params:oauth:grant-type:token-exchange";
                     /** @description With `authorization_code`. */
@@ -1685,6 +1714,10 @@ export interface operations {
                     client_id?: string;
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
+                    /** @description With `client_assertion`: `urn:ietf:params:oauth:client-assertion-type:jwt-bearer`. */
+                    client_assertion_type?: string;
+                    /** @description Of a client with keys of its own (RFC 7523). */
+                    client_assertion?: string;
                     /** @description What to ask the user for. */
                     scope?: string;
                     /** @description What the token is for (RFC 8707). */
@@ -1701,6 +1734,10 @@ export interface operations {
                     client_id?: string;
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
+                    /** @description With `client_assertion`: `urn:ietf:params:oauth:client-assertion-type:jwt-bearer`. */
+                    client_assertion_type?: string;
+                    /** @description Of a client with keys of its own (RFC 7523). */
+                    client_assertion?: string;
                     /** @description What to ask the user for. */
                     scope?: string;
                     /** @description What the token is for (RFC 8707). */
@@ -1769,6 +1806,10 @@ export interface operations {
                     client_id?: string;
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
+                    /** @description With `client_assertion`: `urn:ietf:params:oauth:client-assertion-type:jwt-bearer`. */
+                    client_assertion_type?: string;
+                    /** @description Of a client with keys of its own (RFC 7523). */
+                    client_assertion?: string;
                     /** @description An access or a refresh token. */
                     token: string;
                 };
@@ -1784,6 +1825,10 @@ export interface operations {
                     client_id?: string;
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
+                    /** @description With `client_assertion`: `urn:ietf:params:oauth:client-assertion-type:jwt-bearer`. */
+                    client_assertion_type?: string;
+                    /** @description Of a client with keys of its own (RFC 7523). */
+                    client_assertion?: string;
                     /** @description An access or a refresh token. */
                     token: string;
                 };
@@ -1841,6 +1886,10 @@ export interface operations {
                     client_id?: string;
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
+                    /** @description With `client_assertion`: `urn:ietf:params:oauth:client-assertion-type:jwt-bearer`. */
+                    client_assertion_type?: string;
+                    /** @description Of a client with keys of its own (RFC 7523). */
+                    client_assertion?: string;
                     /** @description An access or a refresh token. */
                     token: string;
                 };
@@ -1856,6 +1905,10 @@ export interface operations {
                     client_id?: string;
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
+                    /** @description With `client_assertion`: `urn:ietf:params:oauth:client-assertion-type:jwt-bearer`. */
+                    client_assertion_type?: string;
+                    /** @description Of a client with keys of its own (RFC 7523). */
+                    client_assertion?: string;
                     /** @description An access or a refresh token. */
                     token: string;
                 };

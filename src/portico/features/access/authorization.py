@@ -114,7 +114,12 @@ async def _stored(env: Environment, change: Change, client: Client) -> Client | 
         change.note(ClientCreated(row))
         return row
     now = msgspec.structs.replace(
-        row, name=client.name, redirect_uris=client.redirect_uris, scopes=client.scopes
+        row,
+        name=client.name,
+        redirect_uris=client.redirect_uris,
+        scopes=client.scopes,
+        jwks=client.jwks,
+        jwks_uri=client.jwks_uri,
     )
     if now != row:
         await env[Clients].update(change.tx, now)

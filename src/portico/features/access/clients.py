@@ -27,6 +27,7 @@ from portico.core.secrets import CLIENT_SECRET, digest, mint
 from portico.core.users import User
 from portico.data.database import Version
 from portico.environment import Environment
+from portico.features.access.client_keys import key_set
 from portico.features.access.rules import (
     ClientChanged,
     ClientCreated,
@@ -40,19 +41,19 @@ from portico.features.people.storage import Users
 Check = Callable[[Client], None]
 """Checks `If-Match` against the stored client. Raises `PreconditionFailed`."""
 
-_UNKNOWN = "The client is unknown or its secret is wrong."
+UNKNOWN = "The client is unknown or its secret is wrong."
 
 
 class Unproven(AuthorizationRefused):
-    """A request that names a confidential client without its secret."""
+    """A request that names a confidential client and does not prove to be it."""
 
-    def __init__(self, client: Client) -> None:
-        super().__init__("invalid_client", _UNKNOWN)
+    def __init__(self, client: Client, message: str = UNKNOWN) -> None:
+        super().__init__("invalid_client", message)
         self.client = client
 
 
 class Registered(NamedTuple):
-    """A client and its new secret, which is not stored; None for a public client."""
+    """A client and its new secret, which is not stored; None for one without."""
 
     client: Client
     secret: str | None
@@ -69,6 +70,13 @@ class Registration(NamedTuple):
     service: str | None = None
     post_logout_redirect_uris: Sequence[str] = ()
     backchannel_logout_uri: str | None = None
+    jwks: str | None = None
+    jwks_uri: str | None = None
+
+    @property
+    def signs(self) -> bool:
+        """See `Client.signs`."""
+        return self.jwks is not None or self.jwks_uri is not None
 
 
 async def register_client(
@@ -78,7 +86,7 @@ async def register_client(
     deleted."""
     facts = checked(wanted)
     check_kind(env, wanted, public=public)
-    secret = None if public else mint(CLIENT_SECRET, env.random)
+    secret = None if public or wanted.signs else mint(CLIENT_SECRET, env.random)
     client_id = f"client_{env.random(12).hex()}"
 
     async def work(change: Change) -> Registered:
@@ -149,14 +157,14 @@ async def change_client(
 async def renew_secret(env: Environment, row_id: int, *, by: Author) -> Registered:
     """Gives a confidential client a new secret; the old one stops working at once.
 
-    Raises `NotFound`, and `Invalid` for a public client.
+    Raises `NotFound`, and `Invalid` for a client without one.
     """
     secret = mint(CLIENT_SECRET, env.random)
 
     async def work(change: Change) -> Registered:
         client = _found(await change.lock(env[Clients], row_id))
-        if client.public:
-            raise Invalid("A public client has no secret.")
+        if client.secret_hash is None:
+            raise Invalid("This client has no secret.")
         client = msgspec.structs.replace(client, secret_hash=digest(secret))
         await env[Clients].update(change.tx, client)
         change.note(ClientSecretRenewed(client))
@@ -191,8 +199,10 @@ async def authenticate_client(env: Environment, client_id: str, secret: str | No
     Raises `AuthorizationRefused` (`invalid_client`).
     """
     client = await env[Clients].by_client_id(client_id)
-    if client is None or not _admitted(env, client):
-        raise AuthorizationRefused("invalid_client", _UNKNOWN)
+    if client is None or not admitted(env, client):
+        raise AuthorizationRefused("invalid_client", UNKNOWN)
+    if client.signs:
+        raise Unproven(client, "This client proves who it is by a client_assertion.")
     if client.secret_hash is None:
         if secret:
             raise AuthorizationRefused(
@@ -204,7 +214,7 @@ async def authenticate_client(env: Environment, client_id: str, secret: str | No
     return client
 
 
-def _admitted(env: Environment, client: Client) -> bool:
+def admitted(env: Environment, client: Client) -> bool:
     """Whether the settings still admit a client that was not registered here."""
     settings = env.settings
     if client.origin == "document":
@@ -271,21 +281,25 @@ def check_kind(
         faults.append(
             Fault("first_party", "must be confidential, or have redirect URIs with https alone")
         )
-    if public and (wanted.service or {*wanted.grants} - {"device_code"}):
+    if before is not None and wanted.signs != before.signs:
+        faults.append(Fault("jwks", "must stay set, or unset: register another client"))
+    if public and (wanted.service or wanted.signs or {*wanted.grants} - {"device_code"}):
         faults.append(Fault("public", "must be confidential for this"))
     if unknown := sorted(set(wanted.grants) - EXTRA_GRANTS.keys()):
         faults.append(
             Fault("grants", f"must be some of {', '.join(EXTRA_GRANTS)}, not {unknown[0]}")
         )
-    service, uri = wanted.service, wanted.backchannel_logout_uri
+    service = wanted.service
     unknown_service = service and service not in env.settings.declared.services
     if unknown_service and (before is None or service != before.service):
         faults.append(Fault("service", "is not declared"))
-    if uri and (before is None or uri != before.backchannel_logout_uri):
-        try:
-            env.destinations.check_url(uri)
-        except BrokenRule as rule:
-            faults.append(Fault("backchannel_logout_uri", str(rule)))
+    for field in ("backchannel_logout_uri", "jwks_uri"):
+        uri = getattr(wanted, field)
+        if uri and (before is None or uri != getattr(before, field)):
+            try:
+                env.destinations.check_url(uri)
+            except BrokenRule as rule:
+                faults.append(Fault(field, str(rule)))
     if faults:
         raise invalid(*faults)
 
@@ -314,6 +328,10 @@ def checked(wanted: Registration) -> dict[str, Any]:
                 faults.append(Fault(field, f"{uri[:100]} {broken}"))
         facts[field] = uris
     apply("scopes", client_scopes)
+    if wanted.jwks is not None:
+        apply("jwks", key_set)
+    if wanted.jwks is not None and wanted.jwks_uri is not None:
+        faults.append(Fault("jwks_uri", "must be omitted where jwks is sent"))
     if faults:
         raise invalid(*faults)
     return facts

@@ -16,8 +16,9 @@ from portico.core.errors import (
     Unreadable,
     UnsupportedMediaType,
 )
-from portico.core.oauth import AuthorizationRefused, Client
+from portico.core.oauth import CLIENT_ASSERTION_TYPE, AuthorizationRefused, Client
 from portico.core.text import text_fault
+from portico.features.access.assertions import authenticate_by_assertion
 from portico.features.access.clients import Unproven, authenticate_client, note_refusal
 from portico.features.access.schemas import OAuthError
 from portico.features.people.storage import Users
@@ -112,18 +113,28 @@ async def _count_failure(request: Request, error: PorticoError) -> None:
 
 
 async def _client(request: Request, parameters: Mapping[str, str], named: Client | None) -> Client:
-    """The client that calls, authenticated by HTTP Basic or in the body (RFC 6749 §2.3.1)."""
+    """The client that calls, authenticated by HTTP Basic or in the body (RFC 6749 §2.3.1, RFC 7521
+    §4.2)."""
     client_id, secret = parameters.get("client_id"), parameters.get("client_secret")
+    assertion = parameters.get("client_assertion")
+    if [named, secret, assertion].count(None) < 2:
+        raise AuthorizationRefused(
+            "invalid_request",
+            "Authenticate in one way: by HTTP Basic, client_secret or client_assertion.",
+        )
     if named is not None:
-        if secret is not None:
-            raise AuthorizationRefused(
-                "invalid_request", "Authenticate by HTTP Basic or in the body, not by both."
-            )
         if client_id not in (None, named.client_id):
             raise AuthorizationRefused(
                 "invalid_request", "client_id must be the one of HTTP Basic."
             )
         return named
+    if assertion is not None:
+        if parameters.get("client_assertion_type") != CLIENT_ASSERTION_TYPE:
+            raise AuthorizationRefused(
+                "invalid_client", f"client_assertion_type must be {CLIENT_ASSERTION_TYPE}."
+            )
+        env, by = request.environment, request.by
+        return await authenticate_by_assertion(env, client_id, assertion, by)
     if not client_id:
         raise AuthorizationRefused(
             "invalid_client", "Send client_id, and client_secret if you have one."

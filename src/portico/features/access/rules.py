@@ -364,7 +364,7 @@ class ClientCreated(_WholeClient, frozen=True):
 
 _CHANGEABLE = (
     *("name", "redirect_uris", "scopes", "first_party", "grants", "service"),
-    *("post_logout_redirect_uris", "backchannel_logout_uri"),
+    *("post_logout_redirect_uris", "backchannel_logout_uri", "jwks", "jwks_uri"),
 )
 
 

@@ -5,10 +5,12 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from portico.core.errors import BrokenRule
 from portico.core.ids import MAX_ID
 from portico.core.networks import network
 from portico.core.oauth import (
     ACCESS_TOKEN_KIND,
+    CLIENT_ASSERTION_TYPE,
     EXTRA_GRANTS,
     GRANT_TYPES,
     MAX_URIS,
@@ -21,6 +23,7 @@ from portico.core.rules import Between, Measured, OneOf
 from portico.core.scopes import SCOPES
 from portico.core.text import web_url
 from portico.core.times import moment
+from portico.features.access.client_keys import key_set
 from portico.features.access.rules import (
     MOST_NETWORKS,
     ApiKey,
@@ -34,6 +37,7 @@ from portico.features.access.rules import (
 from portico.web.envelope import Identifier, Timestamp, optional_timestamp, timestamp
 from portico.web.fields import Boolean, FormOnly, Integer, Items, Nullable, Text, any_text
 from portico.web.paging import ListQuery, UserId
+from portico.web.reading import Faults
 
 _HINT = "The part of the key that may be shown."
 ScopeName = Annotated[str, Meta(extra_json_schema={"enum": SCOPES})]
@@ -206,6 +210,29 @@ def api_key_with_secret(key: ApiKey, secret: str | UnsetType, now: int) -> ApiKe
     return ApiKeyWithSecret(**_facts(key, now), key=secret)
 
 
+class KeySetText:
+    """A JSON Web Key Set in a body, as the text that is stored."""
+
+    def read(self, value: Any, path: str, faults: Faults) -> Any:
+        """See `FieldKind.read`."""
+        if not isinstance(value, dict):
+            faults.cannot_read(path, "must be an object")
+            return None
+        try:
+            return key_set(msgspec.json.encode(value).decode())
+        except BrokenRule as broken:
+            faults.breaks_rule(path, str(broken))
+            return None
+
+    def schema(self) -> dict[str, Any]:
+        """See `FieldKind.schema`."""
+        return {
+            "type": "object",
+            "description": "Public keys (RFC 7517): RSA of 2048 bits or more, or EC of P-256.",
+            "additionalProperties": True,
+        }
+
+
 class OAuthClientItem(msgspec.Struct, frozen=True, kw_only=True):
     """An OAuth client."""
 
@@ -244,6 +271,24 @@ class OAuthClientItem(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="Where logout tokens are sent, if anywhere.",
             examples=["https://shop.example.com/ended"],
+        ),
+    ]
+    jwks: (
+        Annotated[
+            dict[str, Any],
+            Meta(
+                description="Its public keys (RFC 7517), if it signs instead of sending a secret.",
+                examples=[{"keys": [{"kty": "EC", "crv": "P-256", "x": "…", "y": "…"}]}],
+                extra_json_schema={"additionalProperties": True},
+            ),
+        ]
+        | None
+    )
+    jwks_uri: Annotated[
+        str | None,
+        Meta(
+            description="Where its public keys are, if they are not here.",
+            examples=["https://shop.example.com/jwks.json"],
         ),
     ]
     created_at: Timestamp
@@ -289,6 +334,8 @@ def _client_facts(client: Client) -> dict[str, Any]:
         "service": client.service,
         "post_logout_redirect_uris": list(client.post_logout_redirect_uris),
         "backchannel_logout_uri": client.backchannel_logout_uri,
+        "jwks": client.jwks and msgspec.json.decode(client.jwks),
+        "jwks_uri": client.jwks_uri,
         "created_at": timestamp(client.created_at),
     }
 
@@ -299,6 +346,8 @@ _ClientScopes = Annotated[list[str], Items(Text(scope), SCOPES)]
 _FirstParty = Annotated[bool, Boolean()]
 _Grants = Annotated[list[str], Items(Text(OneOf(EXTRA_GRANTS)), EXTRA_GRANTS)]
 _BackchannelUri = Annotated[str | None, Nullable(Text(web_url))]
+_KeySet = Annotated[str | None, Nullable(KeySetText())]
+_KeysUri = Annotated[str | None, Nullable(Text(web_url))]
 _Service = Annotated[str | None, Nullable(Text(Measured(1, 100)))]
 
 
@@ -320,6 +369,8 @@ class CreateOAuthClient(msgspec.Struct, kw_only=True):
     service: _Service = None
     post_logout_redirect_uris: _RedirectUris = []
     backchannel_logout_uri: _BackchannelUri = None
+    jwks: _KeySet = None
+    jwks_uri: _KeysUri = None
 
 
 class ChangeOAuthClient(msgspec.Struct, kw_only=True):
@@ -335,6 +386,8 @@ class ChangeOAuthClient(msgspec.Struct, kw_only=True):
     service: _Service | UnsetType = UNSET
     post_logout_redirect_uris: _RedirectUris | UnsetType = UNSET
     backchannel_logout_uri: _BackchannelUri | UnsetType = UNSET
+    jwks: _KeySet | UnsetType = UNSET
+    jwks_uri: _KeysUri | UnsetType = UNSET
 
 
 class ListClients(ListQuery, frozen=True):
@@ -358,6 +411,20 @@ class ClientForm(msgspec.Struct, kw_only=True):
                 writeOnly=True,
                 description="Of a confidential client that does not use HTTP Basic.",
             ),
+        ]
+        | UnsetType
+    ) = UNSET
+    client_assertion_type: (
+        Annotated[
+            str,
+            _parameter(f"With `client_assertion`: `{CLIENT_ASSERTION_TYPE}`."),
+        ]
+        | UnsetType
+    ) = UNSET
+    client_assertion: (
+        Annotated[
+            str,
+            any_text(writeOnly=True, description="Of a client with keys of its own (RFC 7523)."),
         ]
         | UnsetType
     ) = UNSET

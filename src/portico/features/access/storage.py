@@ -246,6 +246,8 @@ SELECT {CLIENTS.columns} FROM oauth_clients WHERE id < :below
 ORDER BY id DESC LIMIT :limit OFFSET :offset"""
 
 
+_PUBLIC = "secret_hash IS NULL AND jwks IS NULL AND jwks_uri IS NULL"
+
 UNUSED_AT_ONCE = 50
 _UNUSED = """
 SELECT id FROM oauth_clients AS c WHERE origin <> 'registered' AND created_at < :before
@@ -286,8 +288,8 @@ class Clients:
         )
 
     def public(self) -> AsyncIterator[list[Client]]:
-        """The clients without a secret, oldest first, in batches."""
-        return CLIENTS.batches(self._db.slow, "secret_hash IS NULL")
+        """The public clients, oldest first, in batches."""
+        return CLIENTS.batches(self._db.slow, _PUBLIC)
 
     async def insert(self, tx: Transaction, client: Client) -> Client:
         """Stores a new client, ignoring its `id`; returns it with the assigned id."""

@@ -18,6 +18,7 @@ from portico.core.plans import over_limit
 from portico.core.scopes import SCOPES
 from portico.core.sessions import LEVELS
 from portico.environment import Environment
+from portico.features.access.client_keys import ALGORITHMS
 from portico.features.access.signing import ALGORITHM, PUBLISHED_SECONDS, Signer
 from portico.features.access.tokens import Pair, log_in, refresh_login
 from portico.features.people.users import read_user
@@ -112,7 +113,8 @@ async def read_oauth_metadata(request: Request) -> Reply:
 def metadata(env: Environment) -> ServerMetadata:
     """The metadata of an environment's server (RFC 8414)."""
     auth, settings = env.addresses.auth, env.settings
-    methods = ["client_secret_basic", "client_secret_post"]
+    methods = ["client_secret_basic", "client_secret_post", "private_key_jwt"]
+    algorithms = [*ALGORITHMS]
     return ServerMetadata(
         issuer=auth,
         authorization_endpoint=f"{auth}/authorize",
@@ -131,8 +133,11 @@ def metadata(env: Environment) -> ServerMetadata:
         grant_types_supported=[*GRANT_TYPES],
         code_challenge_methods_supported=[CHALLENGE_METHOD],
         token_endpoint_auth_methods_supported=[*methods, "none"],
+        token_endpoint_auth_signing_alg_values_supported=algorithms,
         revocation_endpoint_auth_methods_supported=[*methods, "none"],
+        revocation_endpoint_auth_signing_alg_values_supported=algorithms,
         introspection_endpoint_auth_methods_supported=methods,
+        introspection_endpoint_auth_signing_alg_values_supported=algorithms,
         authorization_response_iss_parameter_supported=True,
         backchannel_logout_supported=True,
         backchannel_logout_session_supported=True,

@@ -103,6 +103,7 @@ class KeySet(msgspec.Struct, frozen=True):
 
 
 _Here = Annotated[str, Meta(examples=["https://localhost:8443/auth/…"])]
+_ClientAlgorithms = list[Annotated[str, Meta(examples=["ES256"])]]
 _ClientMethods = list[Annotated[str, Meta(examples=["client_secret_basic"])]]
 
 
@@ -126,8 +127,11 @@ class ServerMetadata(msgspec.Struct, frozen=True, kw_only=True):
     grant_types_supported: list[Annotated[str, Meta(examples=["authorization_code"])]]
     code_challenge_methods_supported: list[Annotated[str, Meta(examples=["S256"])]]
     token_endpoint_auth_methods_supported: _ClientMethods
+    token_endpoint_auth_signing_alg_values_supported: _ClientAlgorithms
     revocation_endpoint_auth_methods_supported: _ClientMethods
+    revocation_endpoint_auth_signing_alg_values_supported: _ClientAlgorithms
     introspection_endpoint_auth_methods_supported: _ClientMethods
+    introspection_endpoint_auth_signing_alg_values_supported: _ClientAlgorithms
     authorization_response_iss_parameter_supported: bool
     backchannel_logout_supported: bool
     backchannel_logout_session_supported: bool

@@ -236,7 +236,9 @@ CREATE TABLE oauth_clients (
     service TEXT,
     origin TEXT COLLATE "C" NOT NULL DEFAULT 'registered',
     post_logout_redirect_uris TEXT NOT NULL DEFAULT '[]',
-    backchannel_logout_uri TEXT
+    backchannel_logout_uri TEXT,
+    jwks TEXT,
+    jwks_uri TEXT
 );
 CREATE INDEX oauth_clients_by_user ON oauth_clients (user_id, id);
 CREATE INDEX oauth_clients_by_themselves ON oauth_clients (id) WHERE origin <> 'registered';
@@ -467,7 +469,7 @@ CREATE TABLE passkeys (
 );
 CREATE INDEX passkeys_by_user ON passkeys (user_id, id);
 
--- Challenges that a passkey has answered: none is believed twice.
+-- Challenges that a passkey has answered, and assertions of OAuth clients: none is believed twice.
 CREATE TABLE used_challenges (
     challenge_hash BYTEA PRIMARY KEY,
     expires_at BIGINT NOT NULL

@@ -191,7 +191,9 @@ CREATE TABLE oauth_clients (
     service TEXT,
     origin TEXT NOT NULL DEFAULT 'registered',
     post_logout_redirect_uris TEXT NOT NULL DEFAULT '[]',
-    backchannel_logout_uri TEXT
+    backchannel_logout_uri TEXT,
+    jwks TEXT,
+    jwks_uri TEXT
 ) STRICT;
 CREATE INDEX oauth_clients_by_user ON oauth_clients (user_id, id);
 CREATE INDEX oauth_clients_by_themselves ON oauth_clients (id) WHERE origin <> 'registered';
@@ -422,7 +424,7 @@ CREATE TABLE passkeys (
 ) STRICT;
 CREATE INDEX passkeys_by_user ON passkeys (user_id, id);
 
--- Challenges that a passkey has answered: none is believed twice.
+-- Challenges that a passkey has answered, and assertions of OAuth clients: none is believed twice.
 CREATE TABLE used_challenges (
     challenge_hash BLOB PRIMARY KEY,
     expires_at INTEGER NOT NULL

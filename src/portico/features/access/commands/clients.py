@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portico.cli.arguments import Commands, add_sandbox, add_yes, by_rule, text
@@ -114,6 +115,15 @@ def _add_registration_options(create: ArgumentParser) -> None:
         help="a further grant that it may use; can be repeated",
     )
     create.add_argument(
+        "--jwks",
+        metavar="FILE",
+        type=Path,
+        help="its public keys (a JSON Web Key Set), with which it signs instead of a secret",
+    )
+    create.add_argument(
+        "--jwks-uri", metavar="URL", type=text, help="where its public keys are, instead of --jwks"
+    )
+    create.add_argument(
         "--service",
         metavar="NAME",
         type=text,
@@ -174,12 +184,21 @@ async def _register(env: Environment, chosen: Namespace) -> Registered:
         first_party=chosen.first_party,
         grants=tuple(dict.fromkeys(chosen.grant)),
         service=chosen.service,
+        jwks=chosen.jwks and _read(chosen.jwks),
+        jwks_uri=chosen.jwks_uri,
         post_logout_redirect_uris=chosen.post_logout_redirect_uri,
         backchannel_logout_uri=chosen.backchannel_logout_uri,
     )
     return await services_clients.register_client(
         env, owner, wanted, public=chosen.public, by=audit.OPERATOR
     )
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{plain(str(file))} cannot be read: {error}") from None
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
