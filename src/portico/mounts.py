@@ -25,7 +25,7 @@ from portico.features.access.oauth_responder import OAuthResponder
 from portico.features.access.pages import clients, keys
 from portico.features.access.pages.authorize import authorize_mount
 from portico.features.agents import responder as agents
-from portico.features.catalogue import form_pages, import_pages
+from portico.features.catalogue import import_pages
 from portico.features.catalogue import pages as catalogue_pages
 from portico.features.catalogue.products import PRODUCTS
 from portico.features.events import audit_endpoints, webhook_endpoints
@@ -67,7 +67,7 @@ SHOWING: tuple[PageRoute, ...] = (
     *operations_pages.OVERVIEW_PAGES,
     *users.PAGES,
     *catalogue_pages.PAGES,
-    *form_pages.PAGES,
+    *pages(PRODUCTS).forms(),
     *catalogue_pages.CHANGE_PAGES,
     *catalogue_pages.EXPORT_PAGES,
     *import_pages.PAGES,

@@ -19,14 +19,14 @@ async def test_products_are_created_without_javascript_on_a_phone(desk: Desk) ->
         await page.get_by_role("link", name="New product").first.click()
         await page.get_by_label("Category").fill("lighting")
         await page.get_by_label("Price").fill("24,50")
-        await page.get_by_role("button", name="Add a row").click()
-        await expect(page.locator("#metadata_2_name")).to_be_focused()
-        await page.locator("#metadata_2_name").fill("colour")
-        await page.locator("#metadata_2_value").fill("brass")
+        await page.get_by_role("button", name="Add a row").last.click()
+        await expect(page.locator("#f-metadata-2-name")).to_be_focused()
+        await page.locator("#f-metadata-2-name").fill("colour")
+        await page.locator("#f-metadata-2-value").fill("brass")
         await page.get_by_role("button", name="Create product").click()
-        await expect(page.locator("#name")).to_be_focused()
+        await expect(page.locator("#f-name")).to_be_focused()
         await expect(page.get_by_text("Must not be empty.")).to_be_visible()
-        await page.locator("#name").fill(name)
+        await page.locator("#f-name").fill(name)
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", name=name)).to_be_visible()
         await expect(page.get_by_text("brass")).to_be_visible()
@@ -71,7 +71,8 @@ async def test_products_are_found_while_one_types_and_archived_together_by_keybo
 async def test_a_form_that_one_comes_back_to_has_what_was_typed(desk: Desk) -> None:
     async with desk.looking(desk.person("editor")) as page:
         await page.goto("products/new")
-        typed = {"name": "Lamp", "category": "light", "price": "12", "metadata_1_name": "colour"}
+        typed = {"f-name": "Lamp", "f-category": "light", "f-price": "12"}
+        typed["f-metadata-1-name"] = "colour"
         for field, text in typed.items():
             await page.locator(f"#{field}").fill(text)
         await page.get_by_role("link", name="Cancel").click()
@@ -87,9 +88,9 @@ async def test_the_way_back_leads_past_a_refused_form_to_its_page(desk: Desk) ->
         await page.goto("products?category=light")
         await page.get_by_role("link", name="New product").click()
         for name, title in (("", "Error: New product"), ("Lamp", "Lamp")):
-            await page.locator("#name").fill(name)
-            await page.locator("#category").fill("light")
-            await page.locator("#price").fill("12")
+            await page.locator("#f-name").fill(name)
+            await page.locator("#f-category").fill("light")
+            await page.locator("#f-price").fill("12")
             await page.get_by_role("button", name="Create").click()
             await expect(page).to_have_title(re.compile(f"^{title}"))
         for _ in range(2):

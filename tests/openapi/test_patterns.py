@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from portico.core import users
 from portico.core.errors import BrokenRule
 from portico.core.text import text_fault
-from portico.features.catalogue import rules as catalogue_rules
+from portico.features.catalogue.products import PRODUCTS
 from portico.mounts import AUTH, V1
 from portico.web import json_schema
 from portico.web.json_schema import facts
 from portico.web.reading import Faults, FieldKind, fields
 
 SPACES = "".join(c for c in map(chr, range(0x110000)) if c.isspace())
+NAMED: dict[str, Any] = {name: PRODUCTS.by_name[name] for name in ("name", "category")}
 EXACT: dict[str, tuple[str, Callable[[str], str]]] = {
     "user's name": (facts(users.name)["pattern"], users.name),
-    "product's name": (facts(catalogue_rules.name)["pattern"], catalogue_rules.name),
-    "category": (facts(catalogue_rules.category)["pattern"], catalogue_rules.category),
+    **{name: (facts(field.rule)["pattern"], field.rule) for name, field in NAMED.items()},
     "language": (json_schema.LANGUAGE, users.language),
 }
 WIDER: dict[str, tuple[str, Callable[[str], str]]] = {

@@ -12,8 +12,8 @@ from portico.features.signin.service import sign_out_everywhere
 
 pytestmark = pytest.mark.one_engine
 
-PRODUCT = {"name": "Lamp <b>", "category": "light", "price": "12.50", "currency": "EUR"}
-PRODUCT |= {"stock_quantity": "3", "status": "draft", "description": "Two\nlines"}
+PRODUCT = {"f-name": "Lamp <b>", "f-category": "light", "f-price": "12.50", "f-currency": "EUR"}
+PRODUCT |= {"f-stock_quantity": "3", "f-status": "draft", "f-description": "Two\nlines"}
 
 
 def led_to(answer: httpx.Response) -> str:

@@ -55,9 +55,9 @@ async def shop(api: Api, **values: Any) -> None:
         ("status=gone", ["Scarf", "Table & lamp", "Chair", "Lamp shade", "Desk lamp"]),
         ("category=lighting&status=active", ["Desk lamp"]),
         ("min_price=24.50&max_price=1200,00", ["Chair", "Desk lamp"]),
-        ("stock=no&status=active", ["Table & lamp"]),
+        ("in_stock=false&status=active", ["Table & lamp"]),
         ("search=LAM&status=active", ["Table & lamp", "Desk lamp"]),
-        ("search=lamp&category=lighting&stock=yes", ["Desk lamp"]),
+        ("search=lamp&category=lighting&in_stock=true", ["Desk lamp"]),
         ("search=desk+chair", []),
     ],
 )

@@ -101,8 +101,14 @@ async def test_role_lost_while_a_form_arrives_forbids_the_form(api: Api) -> None
     await somebody.get("/products/new")
     cookies = (f"{one.name}={one.value}" for one in somebody.client.cookies.jar)
     headers = {"content-type": FORM, "origin": ORIGIN, "cookie": "; ".join(cookies)}
-    lamp = {"name": "Lamp", "category": "light", "price": "1", "currency": "USD"}
-    fields = {"csrf": somebody.csrf, "once": "1", **lamp, "stock_quantity": "1", "status": "draft"}
+    lamp = {"f-name": "Lamp", "f-category": "light", "f-price": "1", "f-currency": "USD"}
+    fields = {
+        "csrf": somebody.csrf,
+        "once": "1",
+        **lamp,
+        "f-stock_quantity": "1",
+        "f-status": "draft",
+    }
     start, rest = urlencode(fields).encode().split(b"&", 1)
 
     async def demote() -> None:

@@ -94,7 +94,7 @@ def faults(answer: httpx.Response) -> dict[str, str]:
     """What a refused form says, by field."""
     return {
         name: unescape(text)
-        for name, text in re.findall(r'<p class="fault" id="(\w+)-fault">(.*?)</p>', answer.text)
+        for name, text in re.findall(r'<p class="fault" id="([\w-]+)-fault">(.*?)</p>', answer.text)
     }
 
 

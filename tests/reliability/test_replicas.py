@@ -315,7 +315,7 @@ async def test_account_sees_its_own_writes_by_its_pages_and_its_key(
         mirror = await api.sandbox[Users].by_account(user.id)
         assert mirror is not None
         assert mirror.id != user.id
-        form = {name: str(value) for name, value in DRAFT.items()} | {"currency": "USD"}
+        form = {f"f-{name}": str(value) for name, value in DRAFT.items()} | {"f-currency": "USD"}
         page = await visitor.get("/sandbox/products/new")
         await eventually(
             lambda: "ok" in {one.word for one in api.sandbox.db.replicas().values()}, "the standby"
@@ -324,7 +324,7 @@ async def test_account_sees_its_own_writes_by_its_pages_and_its_key(
             if written_by == "key":
                 assert (await key.post("/products", json=DRAFT)).status_code == 201
             else:
-                fields = {"stock_quantity": "0", "description": "", "once": held(page, "once")}
+                fields = {"f-stock_quantity": "0", "f-description": "", "once": held(page, "once")}
                 made = await visitor.post("/sandbox/products/new", **form, **fields)
                 assert made.status_code == 303
             where = "/products?category=mine&status=draft"

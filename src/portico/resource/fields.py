@@ -101,6 +101,8 @@ class Field:
     def title(self) -> str:
         """Its name for people."""
         words = self.name.replace("_", " ").capitalize()
+        if words == "Url":
+            return "URL"
         return f"{words.removesuffix(' id')} ID" if words.endswith(" id") else words
 
     def faults(self) -> list[str]:

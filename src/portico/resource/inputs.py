@@ -33,13 +33,14 @@ PREFIX = "f-"
 """Before the name of a field's input: a field may be called like another part of a form."""
 
 
-def reading(field: Field) -> Callable[[str], Any]:
-    """Reads what was written for a field into its stored form; raises `BrokenRule`."""
+def reading(field: Field, code: str = "") -> Callable[[str], Any]:
+    """Reads what was written for a field into its stored form; raises `BrokenRule`. Prices are in
+    the currency with this code."""
     reader = described(field)
 
     def read(text: str) -> Any:
         faults = Faults()
-        value = reader.read(_sent(field, text), field.name, faults)
+        value = reader.read(_sent(field, text, code), field.name, faults)
         for fault in (*faults.unreadable, *faults.broken):
             raise BrokenRule(fault.message)
         return value
@@ -47,12 +48,12 @@ def reading(field: Field) -> Callable[[str], Any]:
     return read
 
 
-def _sent(field: Field, text: str) -> Any:
+def _sent(field: Field, text: str, code: str) -> Any:
     if isinstance(field, TextField):
         return text
     text = text.strip()
     if isinstance(field, MoneyField):
-        return Decimal(price_text(price_written(text)))
+        return Decimal(price_text(price_written(text, code)))
     if isinstance(field, DecimalField):
         if not _NUMBER.fullmatch(text):
             raise BrokenRule("must be a number, such as 24.50")
@@ -66,14 +67,14 @@ def _sent(field: Field, text: str) -> Any:
     return text
 
 
-def read_input(form: Form, field: Field, name: str) -> Any:
-    """The stored form of a field's input. A fault is kept by the form."""
+def read_input(form: Form, field: Field, name: str, code: str = "") -> Any:
+    """The stored form of a field's input. A fault is kept by the form. `code` as in `reading`."""
     if not form.text(name):
         if field.optional:
             return None
         if isinstance(field, TextField) and field.low == 0:
             return ""
-    return form.read(name, reading(field))
+    return form.read(name, reading(field, code))
 
 
 class Group(NamedTuple):
@@ -226,5 +227,11 @@ def cell(kind: Compiled, field: Field, row: Any, scopes: frozenset[str]) -> Cell
 
 def currency_of(kind: Compiled, row: Any) -> str:
     """The currency of a record's prices, if it has one."""
+    field = currency_field_of(kind)
+    return kind.stored(row, field) or "" if field else ""
+
+
+def currency_field_of(kind: Compiled) -> Field | None:
+    """The field with the currency of all prices, if it is one."""
     codes = [field for field in kind.fields if field.sort == "currency"]
-    return kind.stored(row, codes[0]) or "" if len(codes) == 1 else ""
+    return codes[0] if len(codes) == 1 else None

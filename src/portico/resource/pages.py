@@ -46,6 +46,7 @@ from portico.resource.inputs import (
     LONG,
     PREFIX,
     cell,
+    currency_field_of,
     currency_of,
     group_of,
     read_input,
@@ -57,6 +58,7 @@ from portico.web.messages import Reply
 from portico.web.pages.filters import named
 from portico.web.pages.forms import Form
 from portico.web.pages.list_files import as_file, format_asked
+from portico.web.pages.notices import NOTICES
 from portico.web.pages.paging import (
     SIZES,
     back_to_list,
@@ -72,6 +74,9 @@ from portico.web.pages.versions import VERSION, differences
 
 MOST_COLUMNS = 5
 """How many fields a list shows besides the first column."""
+
+MOST_KNOWN = 200
+"""How many values a field suggests; others can be typed."""
 
 MOST_NAMED = 5
 """How many records a question names."""
@@ -143,7 +148,7 @@ class KindPages:
         self.kind = kind
         self.path = kind.path
         self.many = kind.many.replace("-", " ")
-        declared: Sequence[Field] = kind.kind.record.__fields__
+        declared = [field for field in kind.kind.record.__fields__ if not field.derived]
         self.fields = declared
         self.heading = _heading(kind)
         self.columns = _columns(kind, self.heading)
@@ -153,6 +158,12 @@ class KindPages:
         )  # fmt: skip
         self.moves = [_move(kind, field, state) for field in kind.states for state in field.words]
         self.editable = [field for field in declared if not field.fixed and field.sort != "states"]
+        self.suggested = {
+            PREFIX + name
+            for name in kind.kind.filters
+            if isinstance(field := kind.by_name[name], TextField) and field.high <= LONG
+        }
+        """The inputs that suggest the values which others have."""
         self.files = RecordFiles(kind) if kind.kind.files else None
 
     def routes(self) -> Sequence[PageRoute]:
@@ -162,10 +173,7 @@ class KindPages:
             PageRoute("GET", path, self.show_all, reads),
             PageRoute("GET", f"{path}/{{id}}", self.show, reads),
             PageRoute("POST", f"{path}/{{id}}", self.move, writes),
-            PageRoute("GET", f"{path}/new", self.show_new, writes),
-            PageRoute("POST", f"{path}/new", self.create, writes),
-            PageRoute("GET", f"{path}/{{id}}/edit", self.show_edit, writes),
-            PageRoute("POST", f"{path}/{{id}}/edit", self.edit, writes),
+            *self.forms(),
             PageRoute("GET", f"{path}/several", self.ask_several, writes),
             PageRoute("POST", f"{path}/several", self.change_several, writes),
         ]
@@ -183,6 +191,16 @@ class KindPages:
                 ),
             ]
         return found
+
+    def forms(self) -> Sequence[PageRoute]:
+        """The pages that create and change a record."""
+        writes, path = self.kind.writes, self.path
+        return (
+            PageRoute("GET", f"{path}/new", self.show_new, writes),
+            PageRoute("POST", f"{path}/new", self.create, writes),
+            PageRoute("GET", f"{path}/{{id}}/edit", self.show_edit, writes),
+            PageRoute("POST", f"{path}/{{id}}/edit", self.edit, writes),
+        )
 
     def label(self, row: Any) -> str:
         """What a record is called."""
@@ -495,7 +513,7 @@ class KindPages:
 
     # Forms.
 
-    def _form_page(
+    async def _form_page(
         self, visit: Visit, title: str, row: Any, *, status: int = 200, **context: Any
     ) -> Reply:
         fields = self.editable if row else self.fields
@@ -504,6 +522,11 @@ class KindPages:
                 words = name.removeprefix(PREFIX).replace("_", " ").capitalize()
                 visit.form.refused = f"{words}: {visit.form.fault(name)}"
         inputs = [self._input(visit, field, row) for field in fields]
+        for one in inputs:
+            one["known"] = ()
+            if one["name"] in self.suggested:
+                field = self.kind.by_name[one["name"].removeprefix(PREFIX)]
+                one["known"] = await self.kind.store(visit.env).known(field, MOST_KNOWN)
         return self._page(
             visit,
             "record_form.html",
@@ -569,17 +592,19 @@ class KindPages:
     def _values(self, form: Form, fields: Sequence[Field]) -> dict[str, Any]:
         """The stored values of a form. Raises `Invalid`."""
         values = {}
+        priced = currency_field_of(self.kind)
+        code = form.text(PREFIX + priced.name) if priced else ""
         for field in fields:
             group = group_of(field)
             name = PREFIX + field.name
-            values[field.name] = group.read(form) if group else read_input(form, field, name)
+            values[field.name] = group.read(form) if group else read_input(form, field, name, code)
         form.check()
         return values
 
     async def show_new(self, visit: Visit) -> Reply:
         """The form of a new record."""
         key = visit.form.shown(ONCE, fresh_key(visit))
-        return self._form_page(visit, f"New {self.kind.words}", None, hidden={ONCE: key})
+        return await self._form_page(visit, f"New {self.kind.words}", None, hidden={ONCE: key})
 
     async def create(self, visit: Visit) -> Reply:
         """Creates a record. A button that adds a row saves nothing."""
@@ -593,10 +618,15 @@ class KindPages:
             return await sent_once(
                 visit,
                 lambda by: create_record(visit.env, self.kind, values, by),
-                lambda row: visit.go(f"{self.path}/{row.id}", done="record-created"),
+                lambda row: visit.go(f"{self.path}/{row.id}", done=self._done("created")),
             )
         except (Invalid, Duplicate) as error:
             raise _of_inputs(error) from error
+
+    def _done(self, deed: str) -> str:
+        """The name of the notice that something was done to a record."""
+        own = f"{self.kind.noun}-{deed}"
+        return own if own in NOTICES else f"record-{deed}"
 
     def _tag(self, row: Any) -> str:
         return entity_tag(encode(Single(self.kind.body(row))))
@@ -608,10 +638,10 @@ class KindPages:
         except NotFound:
             if not visit.form.text(VERSION):
                 raise
-            return self._gone(visit)
+            return await self._gone(visit)
         version = visit.form.shown(VERSION, self._tag(row))
         title = f"Edit {self.kind.words}"
-        return self._form_page(visit, title, row, hidden={VERSION: version})
+        return await self._form_page(visit, title, row, hidden={VERSION: version})
 
     async def edit(self, visit: Visit) -> Reply:
         """Changes a record. A button that adds a row saves nothing."""
@@ -628,29 +658,44 @@ class KindPages:
             row = await change_record(visit.env, self.kind, row_id, values, check, by)
         except PreconditionFailed:
             found = await self.kind.store(visit.env).get(row_id)
-            return self._gone(visit) if found is None else self._meanwhile(visit, found, values)
+            return await (
+                self._gone(visit) if found is None else self._meanwhile(visit, found, values)
+            )
         except NotFound:
-            return self._gone(visit)
+            return await self._gone(visit)
         except (Invalid, Duplicate) as error:
             raise _of_inputs(error) from error
-        done = "nothing-changed" if form.text(VERSION) == self._tag(row) else "record-changed"
+        done = "nothing-changed" if form.text(VERSION) == self._tag(row) else self._done("changed")
         return visit.go(f"{self.path}/{row_id}", done=done, **list_of(visit, self.parameters))
 
-    def _meanwhile(self, visit: Visit, row: Any, mine: Mapping[str, Any]) -> Reply:
+    async def _meanwhile(self, visit: Visit, row: Any, mine: Mapping[str, Any]) -> Reply:
         """The form again, beside the values stored meanwhile. Sent once more, it overwrites
         them."""
-        theirs = {f.title: written(f, self.kind.stored(row, f)) for f in self.editable}
-        ours = {field.title: written(field, mine[field.name]) for field in self.editable}
-        return self._form_page(
+        theirs = self._compared(row)
+        ours = self._compared(self.kind.changed(row, mine))
+        return await self._form_page(
             visit,
             f"Edit {self.kind.words}",
             row,
             status=412,
             hidden={VERSION: self._tag(row)},
+            state=self.kind.stored(row, self.kind.states[0]) if self.kind.states else "",
             meanwhile_differences=differences(theirs, ours),
         )
 
-    def _gone(self, visit: Visit) -> Reply:
+    def _compared(self, row: Any) -> dict[str, str]:
+        """The values of a row as the page compares them, by the titles of their fields."""
+        code = currency_of(self.kind, row)
+        made = {}
+        for field in self.editable:
+            stored = self.kind.stored(row, field)
+            text = written(field, stored, code)
+            made[field.title] = (
+                f"{text} {code}".rstrip() if field.sort == "money" and text else text
+            )
+        return made
+
+    async def _gone(self, visit: Visit) -> Reply:
         """The form of a new record, filled in with the values for one that was deleted
         meanwhile."""
         visit.form.refused = (
@@ -659,7 +704,7 @@ class KindPages:
         )
         hidden = {ONCE: fresh_key(visit)}
         title = f"New {self.kind.words}"
-        return self._form_page(visit, title, None, status=404, hidden=hidden)
+        return await self._form_page(visit, title, None, status=404, hidden=hidden)
 
 
 async def _at_once(

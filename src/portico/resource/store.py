@@ -29,6 +29,17 @@ _SHARED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR SHARE"}
 _OVERRIDING: dict[Engine, str] = {"sqlite": "", "postgres": " OVERRIDING SYSTEM VALUE"}
 
 
+# Steps from one value to the next in the index, without reading every row.
+_KNOWN = """
+WITH RECURSIVE known (value, nth) AS (
+    SELECT min({name}), 1 FROM {table}
+    UNION ALL
+    SELECT (SELECT min({name}) FROM {table} WHERE {name} > known.value), nth + 1
+    FROM known WHERE value IS NOT NULL AND nth < :most
+)
+SELECT value FROM known WHERE value IS NOT NULL"""
+
+
 class Records:
     """The records of a kind."""
 
@@ -138,6 +149,13 @@ class Records:
         samples = self.kind.samples()
         for age, values in zip(range(len(samples), 0, -1), samples, strict=True):
             await self.insert(tx, self.kind.new(values, now - age * DAY))
+
+    async def known(self, field: Field, most: int) -> Sequence[str]:
+        """The first different values of a field by which lists are filtered, by code point."""
+        rows = await self._db.replica.all(
+            _KNOWN.format(table=self._table.name, name=self.kind.column(field.name)), {"most": most}
+        )
+        return [row[0] for row in rows]
 
     async def referring(
         self, tx: Transaction, field: Field, to_id: int, limit: int

@@ -22,14 +22,14 @@ from portico.core.words import FORMATS, Format
 from portico.data.listing import Beginning, Page
 from portico.data.search import query_words
 from portico.environment import Environment
-from portico.features.catalogue import rules as catalogue_rules
 from portico.features.catalogue.files import PRODUCTS, rows
 from portico.features.catalogue.products import PRODUCTS as KIND
-from portico.features.catalogue.products import ProductFilter
-from portico.features.catalogue.rules import STATUSES, Image, Product
+from portico.features.catalogue.products import Image, ProductFilter
+from portico.features.catalogue.rules import STATUSES, Product
 from portico.features.catalogue.storage import Products
 from portico.resource.changes import change_record, delete_record, unchecked
 from portico.resource.file_rows import header
+from portico.resource.inputs import reading
 from portico.web.messages import Reply
 from portico.web.pages.filters import named
 from portico.web.pages.forms import Form
@@ -112,8 +112,8 @@ MAX_CATEGORIES = 200
 """How many categories a field suggests; others can be typed."""
 
 _MAX_SEARCH = 200
-_STOCK = {"yes": True, "no": False}
-FILTERS = ("search", "status", "category", "min_price", "max_price", "stock", "page")
+_STOCK = {"true": True, "false": False}
+FILTERS = ("search", "status", "category", "min_price", "max_price", "in_stock", "page")
 
 
 class Asked(NamedTuple):
@@ -145,10 +145,10 @@ def asked_of(visit: Visit) -> Asked:
 
     chosen = ProductFilter(
         status=shown["status"] or None,
-        category=form.optional("category", catalogue_rules.category),
+        category=form.optional("category", reading(KIND.by_name["category"])),
         min_price=low,
         max_price=form.optional("max_price", highest),
-        in_stock=_STOCK.get(shown["stock"]),
+        in_stock=_STOCK.get(shown["in_stock"]),
     )
     return Asked(chosen, shown["search"], shown, form.faults)
 
@@ -194,7 +194,9 @@ async def show_all(visit: Visit) -> Reply:
         counting=COUNTING,
         asked=asked,
         filtered=any(asked.shown.values()),
-        narrow=any(asked.shown[name] for name in ("category", "min_price", "max_price", "stock")),
+        narrow=any(
+            asked.shown[name] for name in ("category", "min_price", "max_price", "in_stock")
+        ),
         statuses=STATUSES,
         verbs=VERBS.values(),
         formats=FORMATS,
@@ -233,7 +235,8 @@ async def product_of(visit: Visit, product_id: int) -> Product:
 
 def images_of(product: Product) -> list[Image]:
     """The images of a product."""
-    return msgspec.json.decode(product.images, type=list[Image])
+    made: list[Image] = KIND.by_name["images"].given(product.images)
+    return made
 
 
 def metadata_of(product: Product) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A product, and the rules for its values. The rules raise `BrokenRule`."""
+"""A product as it is stored, and uploaded files of products."""
 
 from collections.abc import Collection
 from typing import Literal
@@ -7,23 +7,11 @@ import msgspec
 
 from portico.core.audit import Actor
 from portico.core.events import Details, Event
-from portico.core.rules import MAX_METADATA_KEYS as MAX_METADATA_KEYS
-from portico.core.rules import Between, Measured, OneOf, Trimmed
-from portico.core.rules import metadata_key as metadata_key
-from portico.core.rules import metadata_value as metadata_value
-from portico.core.text import web_url
 from portico.core.times import DAY, MINUTE, SECOND
 
 STATUSES = ("active", "archived", "draft")
 
 MAX_IMAGES = 50
-
-
-class Image(msgspec.Struct, frozen=True):
-    """A picture of a product, with its alternative text."""
-
-    url: str
-    alt: str = ""
 
 
 class Product(msgspec.Struct, frozen=True):
@@ -46,15 +34,6 @@ class Product(msgspec.Struct, frozen=True):
     updated_at: int
     images: str = "[]"
     metadata: str = "{}"
-
-
-name = Trimmed(1, 200)
-category = Trimmed(1, 100)
-description = Measured(0, 10_000)
-stock_quantity = Between(0, 2**31 - 1)
-status = OneOf(STATUSES)
-image_url = web_url
-image_alt = Measured(0, 500)
 
 
 class SandboxReset(Event, frozen=True):

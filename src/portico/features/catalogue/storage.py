@@ -42,6 +42,7 @@ from portico.features.catalogue.rules import (
     Product,
     Upload,
 )
+from portico.resource.fields import Field
 from portico.resource.file_rows import Rejected
 from portico.resource.store import Records
 
@@ -188,6 +189,9 @@ class Products(Records):
         in the engine's own order."""
         rows = await self._db.replica.all(_CATEGORIES, {"most": most})
         return sorted((row[0] for row in rows), key=lambda name: (case_key(name), name))
+
+    async def known(self, _field: Field, most: int) -> Sequence[str]:
+        return await self.categories(most)
 
     async def batches(  # type: ignore[override]  # its lists are by filters of its own
         self, chosen: ProductFilter = EVERY, words: Sequence[str] = ()
