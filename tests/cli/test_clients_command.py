@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import pytest
 
 from beside import Running
-from operating import Answer, Installation, read_answer
+from operating import Answer, Installation, in_database, read_answer
 
 CALLBACK = "https://app.example/callback"
 
@@ -53,6 +53,21 @@ def test_a_new_client_may_call_at_once(on_each: Running) -> None:
     assert introspected(on_each, told, "wrong").status == 401
 
 
+def test_a_new_client_has_its_addresses_for_signing_out(running: Running) -> None:
+    goodbye, ended = "https://app.example/bye", "https://app.example/ended"
+    options = ("--post-logout-redirect-uri", goodbye, "--backchannel-logout-uri", ended)
+    told = make(running, *options)
+    sql = "SELECT backchannel_logout_uri FROM oauth_clients WHERE client_id = ?"
+    stored = in_database(running.installation.data / "live.db", sql, told["client_id"])
+    assert stored == ended
+    code, line = running.installation.refused(
+        *("clients", "create", "--name", "Ledger", "--redirect-uri", CALLBACK),
+        *("--scope", "read:products", "--backchannel-logout-uri", "https://10.1.2.3/ended"),
+    )
+    assert code == 2
+    assert "backchannel_logout_uri" in line
+
+
 def test_a_renewed_secret_replaces_the_old_one_at_once(running: Running) -> None:
     told = make(running)
 
@@ -80,6 +95,8 @@ def test_a_deleted_client_fails_on_the_very_next_request(on_each: Running) -> No
         ("--redirect-uri", "https://app.example/#fragment", "must have no fragment"),
         ("--redirect-uri", "javascript:alert(1)", "must begin with https://"),
         ("--scope", "read:products fly", "not fly"),
+        ("--post-logout-redirect-uri", "http://app.example/bye", "must begin with https://"),
+        ("--backchannel-logout-uri", "app.example/ended", "must be an absolute http or https URL"),
     ],
 )
 def test_what_cannot_be_registered_is_refused_where_it_is_typed(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from portico.cli import prepared
-    from portico.core import audit, oauth
+    from portico.core import audit, errors, oauth
     from portico.core import text as core_text
     from portico.features.access import clients as services_clients
     from portico.features.access import storage as access_storage
@@ -189,9 +189,13 @@ async def _register(env: Environment, chosen: Namespace) -> Registered:
         post_logout_redirect_uris=chosen.post_logout_redirect_uri,
         backchannel_logout_uri=chosen.backchannel_logout_uri,
     )
-    return await services_clients.register_client(
-        env, owner, wanted, public=chosen.public, by=audit.OPERATOR
-    )
+    try:
+        return await services_clients.register_client(
+            env, owner, wanted, public=chosen.public, by=audit.OPERATOR
+        )
+    except errors.Invalid as error:
+        faults = "; ".join(f"{fault.field} {fault.message}" for fault in error.details)
+        raise CommandError(faults or error.message, 2) from None
 
 
 def _read(file: Path) -> str:
