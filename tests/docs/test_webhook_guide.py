@@ -48,7 +48,7 @@ def program(language: str, mark: str) -> str:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
     """A server whose webhooks may lead to this machine."""
     directory = tmp_path_factory.mktemp("webhooks")
-    (directory / "portico.toml").write_text(f'webhooks_allow = ["127.0.0.0/8"]\n{ROOMY}')
+    (directory / "portico.toml").write_text(ROOMY)
     empty = Installation(directory)
     prepared = Installation(directory, facts=empty.told("init"), port=empty.port)
     with prepared.serving():
