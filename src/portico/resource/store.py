@@ -144,11 +144,13 @@ class Records:
         """Prevents others from writing records until `tx` ends. Raises `Unavailable`."""
         await keep_unwritten(tx, self._db.engine, self._table.name)
 
-    async def fill(self, tx: Transaction, now: int) -> None:
-        """Stores the samples of the kind, a day apart, the last one of yesterday."""
+    async def fill(self, tx: Transaction, now: int) -> int:
+        """Stores the samples of the kind, a day apart, the last one of yesterday; returns how
+        many."""
         samples = self.kind.samples()
         for age, values in zip(range(len(samples), 0, -1), samples, strict=True):
             await self.insert(tx, self.kind.new(values, now - age * DAY))
+        return len(samples)
 
     async def known(self, field: Field, most: int) -> Sequence[str]:
         """The first different values of a field by which lists are filtered, by code point."""

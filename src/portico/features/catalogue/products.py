@@ -191,5 +191,6 @@ PRODUCTS = _Products(
         readers=["viewer", "editor"],
         writers=["editor"],
         filters=["category", "price", "in_stock", "status"],
+        samples="samples.ndjson",
     )
 )

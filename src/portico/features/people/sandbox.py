@@ -4,18 +4,13 @@ The samples are the same after every reset, except for ids and times. Sample use
 so nobody can sign in as one; an operator can create keys for them.
 """
 
-from collections.abc import Iterator, Sequence
-from decimal import Decimal
 from importlib.resources import files
-from typing import TypeVar
 
 import msgspec
-from msgspec import Raw
 
 from portico.change import Change
 from portico.core.audit import Author
 from portico.core.errors import Conflict
-from portico.core.money import price_units
 from portico.core.resources import RESOURCES
 from portico.core.times import DAY
 from portico.core.users import User
@@ -23,12 +18,10 @@ from portico.data.database import UniqueViolation
 from portico.data.idempotency_keys import IdempotencyKeys
 from portico.data.listing import Order
 from portico.environment import Environment
-from portico.features.catalogue.rules import Product, SandboxReset
+from portico.features.catalogue.rules import SandboxReset
 from portico.features.catalogue.storage import EVERY, Products
 from portico.features.people.storage import Users
 from portico.resource.imports import Imports
-
-T = TypeVar("T", bound=msgspec.Struct)
 
 
 class SampleUser(msgspec.Struct):
@@ -42,20 +35,6 @@ class SampleUser(msgspec.Struct):
     theme: str
     language: str
     notifications: bool
-
-
-class SampleProduct(msgspec.Struct):
-    """A line of `samples/products.ndjson`, which `portico products import` accepts too."""
-
-    name: str
-    category: str
-    price: Decimal
-    description: str
-    currency: str
-    stock_quantity: int
-    status: str
-    images: Raw
-    metadata: Raw
 
 
 class Filled(msgspec.Struct):
@@ -119,37 +98,25 @@ async def reset(env: Environment, by: Author) -> Filled:
     return Filled(**filled, mirrors=await env[Users].count_mirrors())
 
 
-def read(shape: type[T], name: str) -> list[T]:
-    """The samples of one kind."""
-    file = files("portico.features.people") / "samples" / f"{name}.ndjson"
-    return msgspec.json.Decoder(shape).decode_lines(file.read_bytes())
-
-
 async def _fill_users(env: Environment, change: Change) -> int:
     await env[Users].delete_all_but_mirrors(change.tx)
     added = 0
-    for sample, at in _aged(read(SampleUser, "users"), change.now):
+    file = files("portico.features.people") / "samples" / "users.ndjson"
+    samples = msgspec.json.Decoder(SampleUser).decode_lines(file.read_bytes())
+    for age, sample in zip(range(len(samples), 0, -1), samples, strict=True):
         if await env[Users].by_email(sample.email, change.tx) is None:
-            await env[Users].insert(change.tx, _user(sample, at))
+            await env[Users].insert(change.tx, _user(sample, change.now - age * DAY))
             added += 1
     return added
 
 
 async def _fill_products(env: Environment, change: Change) -> int:
     await env[Products].delete_all(change.tx)
-    samples = _aged(read(SampleProduct, "products"), change.now)
-    products = [_product(sample, at) for sample, at in samples]
-    await env[Products].insert_many(change.tx, products)
-    return len(products)
+    return await env[Products].fill(change.tx, change.now)
 
 
 _FILLERS = {"users": _fill_users, "products": _fill_products}
 """Replaces a kind of resource by its samples. `core.resources` says which kinds have samples."""
-
-
-def _aged(samples: Sequence[T], now: int) -> Iterator[tuple[T, int]]:
-    """The samples with their creation times: a day apart, the last one yesterday."""
-    return zip(samples, (now - age * DAY for age in range(len(samples), 0, -1)), strict=True)
 
 
 def _user(sample: SampleUser, at: int) -> User:
@@ -161,21 +128,4 @@ def _user(sample: SampleUser, at: int) -> User:
         created_at=at,
         updated_at=at,
         **msgspec.structs.asdict(sample),
-    )
-
-
-def _product(sample: SampleProduct, at: int) -> Product:
-    return Product(
-        id=0,
-        name=sample.name,
-        description=sample.description,
-        category=sample.category,
-        price=price_units(sample.price),
-        currency=sample.currency,
-        stock_quantity=sample.stock_quantity,
-        status=sample.status,
-        images=bytes(sample.images).decode(),
-        metadata=bytes(sample.metadata).decode(),
-        created_at=at,
-        updated_at=at,
     )
