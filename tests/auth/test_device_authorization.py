@@ -220,6 +220,26 @@ async def test_token_is_for_the_resource_that_was_asked_for(api: Api, ada: Perso
 
 
 @pytest.mark.one_engine
+async def test_sandbox_lets_devices_in_with_accounts_of_its_own(api: Api, ada: Person) -> None:
+    env, auth = api.sandbox, AUTH["sandbox"]
+    wanted = Registration("Till", (), "read:products", grants=("device_code",))
+    till = await register_client(env, None, wanted, public=True, by=OPERATOR)
+    begun = await Visitor(api).form("device_authorization", named(till), env="sandbox")
+    assert begun.json()["verification_uri"] == f"{auth}/device"
+    code = begun.json()["user_code"]
+    assert (await type_code(ada, code)).status_code == 422, "not one of the live environment"
+    grace = Person(api, await api.account("viewer", password=PASSWORD, env=env))
+    signed_in = {"email": grace.user.email, "password": PASSWORD, "next": ""}
+    await grace.browser.post(f"{auth}/sign-in", data=signed_in, headers=ORIGIN)
+    page = await send(grace, await grace.get(f"{auth}/device"), user_code=code)
+    assert done(await send(grace, page, decision="allow", **ticked(page)), "device-allowed")
+    form = {"grant_type": DEVICE_CODE, "device_code": begun.json()["device_code"], **named(till)}
+    answer = await Visitor(api).form("token", form, env="sandbox")
+    me = await Visitor(api).me(answer.json()["access_token"], env="sandbox")
+    assert me.json()["data"]["id"] == grace.user.id
+
+
+@pytest.mark.one_engine
 async def test_refused_clients_begin_nothing(api: Api) -> None:
     plain = await device(api, grants=(), redirect_uris=("https://shop.example/callback",))
     till = await device(api)

@@ -1,5 +1,6 @@
 """What works once does so, whichever of an installation's servers it comes to, and how often."""
 
+import json
 import re
 import socket
 import time
@@ -11,6 +12,7 @@ import pyotp
 import pytest
 
 from operating import Answer, Service, at_once
+from portico.core.oauth import DEVICE_CODE
 from reliability.boundless import beside, boundless
 from reliability.crash.truth import of_postgres
 from servers import PostgresServer, RedisServer
@@ -166,3 +168,52 @@ def test_what_works_once_does_so_on_any_of_three_servers(cluster: Cluster) -> No
     cluster.winner([Browser(cluster)], "/dashboard/reset", moves_on, **link)
     browsers = half_signed_in(ANOTHER)
     cluster.winner(browsers, "/dashboard/sign-in/code", signs_in, otp=codes[0])
+
+
+def test_device_is_let_in_once_by_one_decision_on_three_servers(cluster: Cluster) -> None:
+    email = "ada@example.com"
+    account = ("--email", email, "--name", "Ada", "--role", "viewer", "--plan", "enterprise")
+    password = cluster.command("users", "create", *account)["password"]
+    till = ("--name", "Till", "--scope", "read:products", "--grant", "device_code", "--public")
+    client = {"client_id": cluster.command("clients", "create", *till)["client_id"]}
+    ada = Browser(cluster)
+    ada.ask("/auth/sign-in", email=email, password=password)
+
+    def begin() -> tuple[dict[str, str], str]:
+        begun = json.loads(ada.ask("/auth/device_authorization", **client).text)
+        grant = {"grant_type": DEVICE_CODE, "device_code": begun["device_code"]}
+        return {**client, **grant}, begun["user_code"]
+
+    def error(form: dict[str, str]) -> str:
+        return str(json.loads(ada.ask("/auth/token", **form).text)["error"])
+
+    def decision(code: str, decision: str) -> dict[str, str]:
+        page = ada.ask("/auth/device", **ada.hidden(ada.ask("/auth/device")), user_code=code)
+        assert code in page.text
+        boxes = {"scopes": "read:products", "may-read:products": "yes"}
+        return {**ada.hidden(page), **boxes, "user_code": code, "decision": decision}
+
+    form, code = begin()
+    assert [error(form) for _ in range(2)] == ["authorization_pending", "slow_down"]
+    wrong = ada.ask("/auth/device", **ada.hidden(ada.ask("/auth/device")), user_code="BBBB-BBBB")
+    assert wrong.status == 422
+    assert ada.ask("/auth/device", **decision(code, "allow")).status == 303
+    bought = json.loads(
+        cluster.winner([ada], "/auth/token", lambda answer: answer.status == 200, **form).text
+    )
+    assert (bought["scope"], error(form)) == ("read:products", "invalid_grant")
+    assert cluster.read("SELECT count(*) FROM grants") == [(1,)]
+
+    form, code = begin()
+    assert ada.ask("/auth/device", **decision(code, "deny")).status == 303
+    assert error(form) == "access_denied"
+    form, code = begin()
+    cluster.read("UPDATE device_codes SET expires_at = 0 WHERE decision IS NULL RETURNING 1")
+    assert error(form) == "expired_token"
+
+    form, code = begin()
+    allowing = decision(code, "allow")
+    cluster.winner([ada], "/auth/device", lambda answer: answer.status == 303, **allowing)
+    noted = "SELECT count(*) FROM audit WHERE action = 'client.authorized'"
+    assert cluster.read(noted) == [(2,)]
+    assert ada.ask("/auth/token", **form).status == 200
