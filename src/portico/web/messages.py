@@ -34,6 +34,8 @@ FORM = "application/x-www-form-urlencoded"
 
 _JSON_TYPE = ("content-type", JSON)
 
+_INCOMPLETE = "The body is incomplete, or has trailers, which are not supported."
+
 _PORT = re.compile(":[0-9]*$")
 
 Headers = list[tuple[str, str]]
@@ -284,16 +286,26 @@ class TypedRequest(Generic[Q_co, B_co]):
         does not arrive within `BODY_SECONDS`, and `Unreadable` if it is incomplete or has a
         transfer coding other than chunked."""
         length = self._refuse_framing(limit)
+        if length == 0:
+            return b""
         parts: list[bytes] = []
         size = 0
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                async for part in self._begun():
+                # To its declared end alone, and without a generator: waiting for what says that it
+                # has ended, or for the end of a generator, costs as much as a part.
+                if length is None:
+                    received = self._begun()
+                else:
+                    self._parts = received = _RawParts(self._proto)
+                async for part in received:
+                    if not part:
+                        raise Unreadable(_INCOMPLETE)
                     size += len(part)
                     if size > limit:
                         raise _too_large(limit)
                     parts.append(part)
-                    if size == length:  # waiting for the end would cost as much again
+                    if size == length:
                         break
         except TimeoutError as error:
             raise RequestTimeout(
@@ -365,6 +377,20 @@ BodyRequest = TypedRequest[object, B_co]
 Handler = Callable[[Request], Awaitable[Reply]]
 
 
+class _RawParts:
+    """As `_parts`, with an empty part where the body ends or is incomplete."""
+
+    def __init__(self, proto: Any) -> None:
+        self._next = proto.__aiter__().__anext__  # the HTTP server permits one call
+
+    def __aiter__(self) -> "_RawParts":
+        return self
+
+    def __anext__(self) -> Awaitable[bytes]:
+        part: Awaitable[bytes] = self._next()
+        return part
+
+
 async def _parts(proto: Any, ends: int) -> AsyncIterator[bytes]:
     """A body in parts, as they arrive. Raises `Unreadable` if it is incomplete.
 
@@ -376,7 +402,7 @@ async def _parts(proto: Any, ends: int) -> AsyncIterator[bytes]:
         if part:
             yield part
         elif not ends:
-            raise Unreadable("The body is incomplete, or has trailers, which are not supported.")
+            raise Unreadable(_INCOMPLETE)
         else:
             ends -= 1
 
