@@ -259,8 +259,9 @@ def test_an_import_that_is_interrupted_tells_what_it_stored(
         told = importing.stderr.read().decode()
 
     assert importing.returncode == code
-    assert told == "Inserted 4,000 products, up to line 4,000, before it ended.\n"
-    assert stored(installation) == 4_000
+    count = stored(installation)  # with the rest, if it was being stored when the signal came
+    assert told == f"Inserted {count:,} products, up to line {count:,}, before it ended.\n"
+    assert count in (4_000, 4_500)
 
 
 def test_an_import_that_is_killed_is_told_by_the_server(

@@ -111,7 +111,7 @@ async def test_every_change_of_a_webhook_is_audited_and_makes_no_event(api: Api)
     await admin.delete(path)
     entries = await api.live[Audit].page(limit=20)
     done = [entry.action for entry in reversed(entries) if entry.target == "webhook"]
-    verbs = ["created", "changed", "secret_rotated", "disabled", "enabled", "tested", "deleted"]
+    verbs = ["created", "updated", "secret_rotated", "disabled", "enabled", "tested", "deleted"]
     assert done == [f"webhook.{verb}" for verb in verbs]
     assert "whsec_" not in str(entries)
     types = [one["type"] for one in (await admin.get("/events")).json()["data"]]

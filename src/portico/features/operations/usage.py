@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from portico.core.errors import Fault, PermissionDenied, unreadable
+from portico.core.rules import Measured
 from portico.core.times import moment, month_of, month_of_day, month_start
 from portico.environment import Environment
 from portico.features.operations.requests import DAYS, HOURS, Requests, Usage
@@ -40,6 +41,9 @@ def _across(values: Mapping[str, Any]) -> list[Fault]:
     return []
 
 
+_SERVICE = Param(Measured(1, 100), type="string", examples=["invoices"])
+
+
 ListUsage: Any = msgspec.defstruct(
     "ListUsage",
     [  # `from` cannot be the name of a field in a class
@@ -48,11 +52,7 @@ ListUsage: Any = msgspec.defstruct(
         ("by", Annotated[str, choice("hour", "day", "month")], "day"),
         ("user_id", UserId, None),
         ("key_id", UserId, None),
-        (
-            "service",
-            Annotated[str | None, Param(str, type="string", minLength=1, examples=["invoices"])],
-            None,
-        ),
+        ("service", Annotated[str | None, _SERVICE], None),
     ],
     frozen=True,
     namespace={"__doc__": "The query of GET /usage.", "across": staticmethod(_across)},
