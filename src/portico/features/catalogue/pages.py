@@ -401,7 +401,7 @@ class _Outcome(NamedTuple):
 
 async def _outcome(visit: Visit, product_id: int, verb: Verb | None) -> _Outcome:
     product = await visit.env[Products].get(product_id)
-    name = product.name if product else f"Product {product_id}"
+    name = named(product.name, product_id) if product else f"Product {product_id}"
     try:
         await _carry_out(visit, product_id, verb)
     except NotFound:
@@ -424,8 +424,10 @@ async def change_several(visit: Visit) -> Reply:
         return visit.go("/products", **chosen.back, done=f"products-{chosen.done}", count=str(done))
     were = "was" if 1 in {done, len(outcomes)} else "were"
     return visit.page(
-        "products_told.html",
+        "records_told.html",
         f"{done} of {counted(len(outcomes), 'product')} {were} {chosen.done}",
+        path="/products",
+        heading="Products",
         outcomes=outcomes,
         done_words=chosen.done.capitalize(),
         back=urlencode(chosen.back),
