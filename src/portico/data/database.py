@@ -287,7 +287,7 @@ class Transaction(Reader, Protocol):
     async def defer(self, sql: str, rows: Iterable[Params]) -> None:
         """Runs one INSERT, UPDATE or DELETE for every row, in the order of the calls, but perhaps
         only at the commit. For writes that nothing in the transaction reads and that no row can
-        make fail (docs/decisions/0043)."""
+        make fail (docs/decisions/measurements.md)."""
         ...
 
     async def next_ids(self, table: str, count: int) -> Sequence[int]:
