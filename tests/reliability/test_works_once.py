@@ -155,11 +155,11 @@ def test_what_works_once_does_so_on_any_of_three_servers(cluster: Cluster) -> No
     codes = CODE.findall(shown.text)
     assert len(codes) == 10
 
-    new_key = {**ada.hidden(ada.ask("/dashboard/keys")), "name": "Till", "type": "live"}
+    new_key = {**ada.hidden(ada.ask("/dashboard/keys/new")), "name": "Till", "type": "live"}
     cluster.read("UPDATE sessions SET proved_at = 0 RETURNING id")
-    asked = ada.hidden(ada.ask("/dashboard/keys", **new_key, expiry="90d"))
+    asked = ada.hidden(ada.ask("/dashboard/keys/new", **new_key, expiry="90d"))
     proven = {**new_key, **asked, "expiry": "90d", "current_password": PASSWORD}
-    cluster.winner([ada], "/dashboard/keys", moves_on, **proven)
+    cluster.winner([ada], "/dashboard/keys/new", moves_on, **proven)
     assert cluster.read("SELECT count(*) FROM api_keys WHERE name = 'Till'") == [(1,)]
 
     browsers = half_signed_in(PASSWORD)
