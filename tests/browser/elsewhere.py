@@ -1,5 +1,6 @@
 """A page that somebody else serves, at an origin of its own."""
 
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,14 +16,24 @@ class Elsewhere(ThreadingHTTPServer):
     sent_on = ""
     """Where whoever comes to /callback is sent on, if anywhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: Path | None = None) -> None:
+        """With a certificate and its key in the directory `tls`, over https."""
         super().__init__(("127.0.0.1", 0), _Page)
         self.scripts: dict[str, Path] = {}
+        self._scheme = "http"
+        if tls:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(tls / "server.pem", tls / "server.key")
+            # Each thread shakes hands for itself.
+            self.socket = context.wrap_socket(
+                self.socket, server_side=True, do_handshake_on_connect=False
+            )
+            self._scheme = "https"
 
     @property
     def origin(self) -> str:
         """Its scheme, host and port."""
-        return f"http://127.0.0.1:{self.server_port}"
+        return f"{self._scheme}://127.0.0.1:{self.server_port}"
 
 
 class _Page(BaseHTTPRequestHandler):
@@ -50,9 +61,9 @@ class _Page(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving_elsewhere() -> Iterator[Elsewhere]:
+def serving_elsewhere(tls: Path | None = None) -> Iterator[Elsewhere]:
     """A running server."""
-    with Elsewhere() as server:
+    with Elsewhere(tls) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

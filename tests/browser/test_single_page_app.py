@@ -1,5 +1,8 @@
-"""Single-page apps on an origin of their own: that of the guide, and that of the client library."""
+"""Single-page apps on an origin of their own: that of the guide, that of the client library, and
+one with oidc-client-ts.
+"""
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -7,9 +10,10 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from browser.elsewhere import Elsewhere
+from browser.elsewhere import Elsewhere, serving_elsewhere
 from browser.looking import Desk
 from documents import ROOT, document
+from node_packages import node_packages
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -106,3 +110,69 @@ async def test_the_client_library_runs_in_a_page_of_another_origin(
         await expect(page.get_by_role("status")).to_have_text(re.compile("PERMISSION_DENIED"))
         assert "Lamp: 12.5 USD" in await page.get_by_role("listitem").all_inner_texts()
         assert page.url == page_url
+
+
+OIDC_APP = """<!doctype html><html lang="en"><link rel="icon" href="data:,"><title>Shop</title>
+<output></output><script src="/oidc/oidc-client-ts.min.js"></script><script>
+const app = new oidc.UserManager({
+  authority: "%s",
+  client_id: "%s",
+  redirect_uri: `${location.origin}/`,
+  post_logout_redirect_uri: `${location.origin}/goodbye`,
+  scope: "openid email read:products",
+  loadUserInfo: true,
+});
+const output = document.querySelector("output");
+const show = ({ access_token, profile: { sub, sid, email } }) =>
+  ({ access_token, sub, sid, email });
+if (location.search) {
+  const back = location.pathname === "/" ? app.signinCallback() : app.signoutCallback();
+  back.then((told) => told && (told.userState ?? JSON.stringify(show(told))), ({ error }) => error)
+    .then((told) => { output.value = told; }); // in a frame nothing is told
+}
+</script></html>"""
+RENEWED = "app.signinSilent().then(show)"
+IN_A_FRAME = "app.removeUser().then(() => app.signinSilent()).catch(({ error }) => error)"
+
+
+async def test_oidc_client_ts_signs_in_silently_until_it_has_signed_out(desk: Desk) -> None:
+    tls = desk.installation.data / "tls"
+    editor = desk.person("editor")
+    with serving_elsewhere(tls) as shop:
+        client = desk.installation.told(
+            *("clients", "create", "--name", "Shop", "--redirect-uri", f"{shop.origin}/"),
+            *("--post-logout-redirect-uri", f"{shop.origin}/goodbye", "--public"),
+            *("--scope", "read:products"),
+        )
+        packages = node_packages(ROOT / "tests/oauth/node")
+        shop.scripts = {"oidc": packages / "oidc-client-ts/dist/browser"}
+        shop.page = OIDC_APP % (f"{desk.origin}/auth", client["client_id"])
+        async with desk.looking() as page:
+            output = page.locator("output")
+
+            async def leave(call: str) -> None:
+                await page.evaluate(f"output.value = ''; void app.{call}")
+
+            async def arrived() -> str:
+                """What the app shows once the browser has come back to it."""
+                await expect(output).not_to_be_empty()
+                return await output.inner_text()
+
+            await page.goto(f"{shop.origin}/")
+            await leave("signinRedirect()")
+            await page.get_by_label("E-mail").fill(editor.email)
+            await page.get_by_label("Password").fill(editor.password)
+            await page.get_by_role("button", name="Sign in").click()
+            await page.get_by_role("button", name="Allow").click()
+            first = json.loads(await arrived())
+            assert (first["sub"], first["email"]) == (str(editor.id), editor.email)
+            renewed = await page.evaluate(RENEWED)
+            assert await page.evaluate(IN_A_FRAME) == "login_required"
+            await leave("signinRedirect({ prompt: 'none' })")
+            again = json.loads(await arrived())
+            assert len({told.pop("access_token") for told in (first, renewed, again)}) == 3
+            assert first == renewed == again
+            await leave("signoutRedirect({ state: 'signed out' })")
+            assert await arrived() == "signed out"
+            await leave("signinRedirect({ prompt: 'none' })")
+            assert await arrived() == "login_required"

@@ -20,6 +20,7 @@ from operating import TIMEOUT_SECONDS
 
 KEY = ECKey.generate_key("P-256", private=True)
 PROGRAMS = Path(__file__).parent / "node"
+SITE = "https://shop.example/auth/callback/portico"
 SCOPE = f"openid profile email {SCOPES}"
 
 Program = Callable[[str], dict[str, Any]]
@@ -44,6 +45,7 @@ def found_by(
     keys = tmp_path / "keys.json"
     keys.write_text(json.dumps({"keys": [KEY.as_dict(private=False)]}))
     worker = authority.register(WEB_APP, "--grant", "client_credentials", "--jwks", str(keys))
+    site = authority.register(SITE, "--post-logout-redirect-uri", GOODBYE)
     device = authority.register(WEB_APP, "--grant", "device_code", "--public")
     facts = {
         "issuer": authority.issuer,
@@ -55,6 +57,12 @@ def found_by(
             "postLogoutRedirectUri": GOODBYE,
         },
         "nativeApp": {"clientId": native_app.client_id, "redirectUri": native},
+        "site": {
+            "clientId": site.client_id,
+            "clientSecret": site.client_secret,
+            "redirectUri": SITE,
+            "postLogoutRedirectUri": GOODBYE,
+        },
         "worker": {"clientId": worker.client_id, "jwk": KEY.as_dict(private=True)},
         "device": {"clientId": device.client_id},
         "scope": SCOPE,
@@ -145,8 +153,12 @@ def test_a_client_of_openid_connect_works(
     }
 
 
-def test_openid_client_signs_in_silently_until_it_has_signed_out(found_by: Program) -> None:
-    assert found_by("openid-client-logout") == {
+@pytest.mark.parametrize("program", ["openid-client-logout", "authjs"])
+def test_a_client_signs_in_silently_until_it_has_signed_out(
+    program: str, found_by: Program, browser: Browser
+) -> None:
+    assert found_by(program) == {
+        "email": browser.person.email,
         "sameSession": True,
         "left": f"{GOODBYE}?state=a+state",
         "silentAfterwards": "login_required",

@@ -8,7 +8,7 @@ async function heard() {
   return JSON.parse((await lines.next()).value);
 }
 
-export const { issuer, api, webApp, nativeApp, worker, device, scope } = await heard();
+export const { issuer, api, webApp, nativeApp, site, worker, device, scope } = await heard();
 
 /** The callback that the user's browser is sent to, who decides `allow` or `deny`. */
 export async function visit(url, decision = "allow") {

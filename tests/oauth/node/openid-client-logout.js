@@ -40,6 +40,7 @@ const left = await visit(
 );
 
 tell({
+  email: claims(second).email,
   sameSession: claims(first).sid === claims(second).sid,
   left: left.toString(),
   silentAfterwards: await error(true),
