@@ -254,14 +254,16 @@ async def test_document_elsewhere_than_at_a_public_https_address_is_not_fetched(
         assert (await ask(ada, url)).status_code == 400
 
 
-async def test_error_leads_to_the_site_of_a_document_only_after_sign_in(
+async def test_error_leads_to_the_site_of_an_unregistered_client_only_after_sign_in(
     api: Api, site: Site, ada: Person
 ) -> None:
+    api.live.settings = replace(api.live.settings, client_registration=True)
     stranger = Person(api, ada.user)
-    for wishes in ({"response_type": "token"}, {"prompt": "none"}):
-        answer = await ask(stranger, site.url, **wishes)
-        assert (answer.status_code, answer.headers.get("location")) == (400, None)
-        assert (await ask(ada, site.url, **wishes)).headers["location"].startswith(REDIRECT)
+    for client_id in (site.url, (await register(api)).json()["client_id"]):
+        for wishes in ({"response_type": "token"}, {"prompt": "none"}):
+            answer = await ask(stranger, client_id, **wishes)
+            assert (answer.status_code, answer.headers.get("location")) == (400, None)
+            assert (await ask(ada, client_id, **wishes)).headers["location"].startswith(REDIRECT)
 
 
 async def test_settings_narrow_or_end_documents(api: Api, site: Site, ada: Person) -> None:

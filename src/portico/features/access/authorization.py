@@ -350,8 +350,9 @@ class Answer(NamedTuple):
 class Returned(AuthorizationRefused):
     """A fault that is reported to the client, by what the browser takes back."""
 
-    def __init__(self, error: str, message: str, answer: Answer) -> None:
+    def __init__(self, error: str, message: str, client: Client, answer: Answer) -> None:
         super().__init__(error, message)
+        self.client = client
         self.answer = answer
 
 
@@ -385,7 +386,7 @@ class AuthorizationRequest(NamedTuple):
     def refusal(self, issuer: str, error: str, message: str) -> Returned:
         """A refusal that is reported to the client."""
         told = self.answer(issuer, error=error, error_description=message)
-        return Returned(error, message, told)
+        return Returned(error, message, self.wanted.client, told)
 
 
 async def find_client(env: Environment, client_id: str) -> Client | None:
@@ -438,7 +439,7 @@ async def read_request(
     except AuthorizationRefused as refused:
         told = {"error": refused.error, "error_description": refused.message}
         answer = Answer(redirect_uri, _with_state(told, state, issuer), by_form)
-        raise Returned(refused.error, refused.message, answer) from None
+        raise Returned(refused.error, refused.message, client, answer) from None
 
 
 def _single(parameters: Sequence[tuple[str, str]], name: str) -> str | None:

@@ -21,7 +21,6 @@ from portico.features.access.authorization import (
     stamped,
     wants_fresh_sign_in,
 )
-from portico.features.access.documents import is_document
 from portico.features.access.pages import device, end_session
 from portico.features.access.pages.consent import consent_page, grantable, ticked_of
 from portico.features.access.pages.oauth_requests import refusal_page, sent_parameters
@@ -81,10 +80,9 @@ async def _asked(visit: Visit, parameters: Parameters) -> AuthorizationRequest:
 
 
 def _kept_here(visit: Visit, returned: Returned) -> AuthorizationRefused:
-    """A refusal, but as a page where nobody is signed in and the client only has a document: anyone
-    can write one, and a link to this server must not lead on to any site."""
-    client_id = dict(sent_parameters(visit)).get("client_id", "")
-    if visit.signed_in or not is_document(client_id):
+    """A refusal, but as a page where nobody is signed in and nobody here has registered the client:
+    anyone can make such a one, and a link to this server must not lead on to any site."""
+    if visit.signed_in or returned.client.origin == "registered":
         return returned
     return AuthorizationRefused(returned.error, returned.message)
 
