@@ -209,6 +209,7 @@ FAULTS: list[dict[str, Any]] = [
     {"redirect_uris": None},
     {"token_endpoint_auth_method": "client_secret_basic"},
     {"client_name": "x" * 101},
+    {"client_name": "Editor\0"},
     {"more": "x" * 20_000},
 ]
 
@@ -374,6 +375,7 @@ async def test_client_registers_itself_where_that_is_on_and_goes_if_unused(
         ({"redirect_uris": []}, "invalid_redirect_uri"),
         ({"redirect_uris": "x"}, "invalid_client_metadata"),
         ({"client_name": "x" * 101}, "invalid_client_metadata"),
+        ({"client_name": "Editor\0"}, "invalid_client_metadata"),
         ({"token_endpoint_auth_method": "private_key_jwt"}, "invalid_client_metadata"),
     ],
 )

@@ -24,6 +24,7 @@ from portico.core.oauth import (
     spelled,
 )
 from portico.core.secrets import CLIENT_SECRET, digest, mint
+from portico.core.text import text_fault
 from portico.core.users import User
 from portico.data.database import Version
 from portico.environment import Environment
@@ -304,6 +305,13 @@ def check_kind(
         raise invalid(*faults)
 
 
+def _storable_name(text: str) -> str:
+    # Those that clients tell of themselves come straight from JSON, where no field checks them.
+    if fault := text_fault(text):
+        raise BrokenRule(fault)
+    return client_name(text)
+
+
 def checked(wanted: Registration) -> dict[str, Any]:
     """The metadata as fields of a `Client`. Raises `Invalid` with every fault."""
     faults: list[Fault] = []
@@ -315,7 +323,7 @@ def checked(wanted: Registration) -> dict[str, Any]:
         except BrokenRule as broken:
             faults.append(Fault(field, str(broken)))
 
-    apply("name", client_name)
+    apply("name", _storable_name)
     least = 0 if wanted.grants or wanted.service else 1
     for field, fewest in (("redirect_uris", least), ("post_logout_redirect_uris", 0)):
         uris = tuple(dict.fromkeys(facts[field]))
