@@ -27,6 +27,8 @@ def message(**changed: Any) -> bytes:
         (b"", -32700),
         (b"{", -32700),
         (b"\xff", -32700),
+        (message(method="\0").replace(rb"\u0000", b"\xff"), -32700),
+        (message(params={"x": "\0"}).replace(rb"\u0000", b"\xff"), -32700),
         (b"[" * 100_000, -32600),
         (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b"[" * 100_000, -32700),
         (b"null", -32600),

@@ -111,10 +111,10 @@ def read(request: Request, body: bytes) -> Message:
     """The message in a body, checked against the headers as its revision demands. Raises
     `RpcError`."""
     try:
-        envelope = _decode_envelope(body)
+        envelope = _decode_envelope(body.decode())  # what it leaves raw is UTF-8 too
     except msgspec.ValidationError as error:
         raise RpcError(INVALID_REQUEST, f"Send one JSON-RPC request: {error}.") from None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RpcError(PARSE_ERROR, f"The body is not JSON: {error}.") from None
     message_id = None if envelope.id is UNSET else envelope.id
     header = request.listed(VERSION_HEADER)
