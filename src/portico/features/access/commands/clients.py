@@ -85,8 +85,8 @@ def _add_registration_options(create: ArgumentParser) -> None:
     create.add_argument(
         "--scope",
         metavar='"…"',
-        type=by_rule(lambda given: oauth.client_scopes(given)),
-        action="extend",
+        type=text,  # the settings declare some, and are read later
+        action="append",
         required=True,
         help='what it can ask for, such as "read:products write:products"; can be repeated; every'
         " client can also ask for openid, profile and email",
@@ -180,7 +180,7 @@ async def _register(env: Environment, chosen: Namespace) -> Registered:
     wanted = services_clients.Registration(
         chosen.name,
         chosen.redirect_uri,
-        oauth.spelled(frozenset(chosen.scope)),
+        " ".join(chosen.scope),
         first_party=chosen.first_party,
         grants=tuple(dict.fromkeys(chosen.grant)),
         service=chosen.service,

@@ -87,7 +87,7 @@ def _add_restrictions(command: ArgumentParser) -> None:
         "--scope",
         metavar="SCOPE",
         action="append",
-        type=by_rule(lambda given: access_rules.scope(given)),
+        type=text,  # the settings declare some, and are read later
         help="what it may do, such as read:products; can be repeated (default: all that its owner"
         " may do)",
     )
@@ -128,6 +128,10 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _give(env: Environment, chosen: Namespace) -> dict[str, Any]:
+    try:
+        scopes = None if chosen.scope is None else [*map(access_rules.scope, chosen.scope)]
+    except errors.BrokenRule as rule:
+        raise CommandError(f"--scope {rule}", 2) from None
     owner = await accounts.account(env, chosen.owner)
     expires_at = None
     if chosen.expires_in is not None:
@@ -138,7 +142,7 @@ async def _give(env: Environment, chosen: Namespace) -> dict[str, Any]:
         name=chosen.name,
         key_type=chosen.type,
         expires_at=expires_at,
-        scopes=chosen.scope,
+        scopes=scopes,
         networks=chosen.network,
         by=audit.OPERATOR,
     )
