@@ -183,8 +183,9 @@ async def serve(
 
 def take_turns() -> None:
     """Puts this process and its later threads under `SCHED_BATCH` (sched(7)), so that a thread that
-    reads a request does not preempt the one that answers (docs/decisions/0039). Keeps a policy that
-    the operator chose for the process. Does nothing on systems without scheduling policies."""
+    reads a request does not preempt the one that answers (docs/decisions/measurements.md). Keeps a
+    policy that the operator chose for the process. Does nothing on systems without scheduling
+    policies."""
     with suppress(AttributeError, OSError):
         if os.sched_getscheduler(0) == os.SCHED_OTHER:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
