@@ -36,9 +36,7 @@ PROGRAMS = {
     "a native application": (OAUTH, "HTTPServer"),
     "openid-client": (OAUTH, 'from "openid-client"'),
     "oauth4webapi": (OAUTH, 'from "oauth4webapi"'),
-    "simple-oauth2": (OAUTH, 'from "simple-oauth2"'),
     "passport-oauth2": (OAUTH, 'from "passport-oauth2"'),
-    "requests-oauthlib": (OAUTH, "requests_oauthlib"),
     "device": (OAUTH, "device_authorization"),
     "signing": (OAUTH, "PrivateKeyJWT"),
     "joserfc": (JWT, "joserfc"),
@@ -314,7 +312,7 @@ def test_the_program_with_a_key_signs_in(bench: Bench) -> None:
     assert session.get(f"{bench.authority.api}/products").status_code == 200
 
 
-@pytest.mark.parametrize("library", ["openid-client", "oauth4webapi", "simple-oauth2"])
+@pytest.mark.parametrize("library", ["openid-client", "oauth4webapi"])
 def test_a_library_for_node_signs_in(bench: Bench, library: str) -> None:
     begin, finish = "program.begin(session)", "program.finish(session, new URL(given))"
     tokens = bench.node(library, begin, finish)
@@ -332,12 +330,6 @@ def test_passport_signs_in(bench: Bench) -> None:
     assert user["sub"] == str(bench.browser.person.id)
     assert user["email"] == bench.browser.person.email
     assert bench.lets_in(user["accessToken"])
-
-
-def test_requests_oauthlib_signs_in(bench: Bench) -> None:
-    application = bench.python("requests-oauthlib")
-    token = application["finish"](bench.browser.decide(application["begin"]()))
-    assert bench.lets_in(token["access_token"])
 
 
 def login_token(bench: Bench) -> str:
