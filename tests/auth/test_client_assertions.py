@@ -192,6 +192,7 @@ BAD_KEYS: dict[str, Any] = {
     "private": {"keys": [PRIVATE]},
     "symmetric": {"keys": [{"kty": "oct", "k": "AAAA"}]},
     "short": {"keys": [{**RSA.as_dict(private=False), "n": "_" * 171}]},
+    "a slow exponent": {"keys": [{**RSA.as_dict(private=False), "e": "f" * 340}]},
     "another curve": {"keys": [ECKey.generate_key("P-384").as_dict(private=False)]},
     "for encryption": {"keys": [{**EC.as_dict(private=False), "use": "enc"}]},
     "for PS256": {"keys": [{**RSA.as_dict(private=False), "alg": "PS256"}]},

@@ -19,6 +19,9 @@ ALGORITHMS = {"RS256": "RSA", "ES256": "EC"}
 
 MOST_KEYS = 20
 _RSA_BITS = range(2048, 4097)
+_EXPONENT_BITS = 32
+"""Those in use have 17 at most. The longest take a hundred times as long to verify a signature, and
+anybody may publish keys."""
 _PUBLIC = ("kty", "kid", "use", "alg", "n", "e", "crv", "x", "y")
 
 Key = RSAKey | ECKey
@@ -91,13 +94,18 @@ def _key(jwk: Mapping[str, Any]) -> Key:
     try:
         if public.get("kty") == "RSA":
             rsa = RSAKey.import_key(public)
-            if isinstance(rsa.raw_value, RSAPublicKey) and rsa.raw_value.key_size in _RSA_BITS:
+            if isinstance(rsa.raw_value, RSAPublicKey) and _fits(rsa.raw_value):
                 return rsa
         elif (public.get("kty"), public.get("crv")) == ("EC", "P-256"):
             return ECKey.import_key(public)
     except (JoseError, ValueError):
         raise BrokenRule("must have keys that can be read") from None
     raise BrokenRule("must have RSA keys of 2048 to 4096 bits, or EC keys of P-256")
+
+
+def _fits(key: RSAPublicKey) -> bool:
+    exponent = key.public_numbers().e
+    return key.key_size in _RSA_BITS and exponent.bit_length() <= _EXPONENT_BITS
 
 
 def claimed_subject(assertion: str) -> str | None:
