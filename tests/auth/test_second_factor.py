@@ -199,7 +199,13 @@ async def test_pending_sign_in_opens_the_second_step_alone(api: Api) -> None:
         assert (await Visitor(api).me(cookie=cookie)).status_code == 401
     assert (await Visitor(api).me(secret)).status_code == 401
     async with api.unchanged():
-        for path in ("/security/app", "/security/remove", "/users/delete", "/keys", "/password"):
+        for path in (
+            "/security/app",
+            "/security/remove",
+            "/users/delete",
+            "/keys/new",
+            "/password",
+        ):
             answer = await person.post(path, csrf="", id="1")
             assert "sign-in" in answer.headers["location"]
         consent = f"{AUTH['live']}/authorize"

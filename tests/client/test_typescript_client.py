@@ -32,7 +32,7 @@ from portico.openapi.pages import with_samples
 
 HOME = ROOT / "clients/typescript"
 BUILT = ("node_modules", "dist", "*.tgz")
-LARGEST = 17_000
+LARGEST = 17_500
 """In bytes: all of the code, compressed, without what it depends on."""
 README = Document(HOME / "README.md", (HOME / "README.md").read_text("utf-8"))
 TSC = (HOME / "node_modules/.bin/tsc", "--strict", "--skipLibCheck", "--target", "es2022")

@@ -1,13 +1,12 @@
 """Hosts get other files of kinds one after the other, while clients use them all."""
 
-import itertools
 import shutil
 import threading
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from operating import Answer, Installation, Service, until
+from operating import Answer, Installation, until
 from portico.secret_file import NAME as SECRET_FILE
 from reliability.boundless import beside, boundless
 from servers import PostgresServer
@@ -29,13 +28,15 @@ BEFORE, AFTER = (
 
 
 class Fleet:
-    """Hosts behind a balancer: what does not answer a connection is passed over."""
+    """Hosts behind a balancer, which sends requests to those in turn alone."""
 
     def __init__(self, hosts: list[Installation]) -> None:
         self._hosts = hosts
         self._stack = ExitStack()
         self._services = [self._stack.enter_context(one.serving()) for one in hosts]
-        self._turn = itertools.count()
+        self._in_turn = [*self._services]
+        self._asked = dict.fromkeys(self._services, 0)
+        self._lock = threading.Lock()
         self.answered = 0
         self.failed: list[object] = []
 
@@ -44,27 +45,31 @@ class Fleet:
         self._stack.close()
 
     def restart(self, place: int) -> None:
-        """Stops one host in order and starts it with the files that it has now."""
-        self._services[place].stop()
-        self._services[place] = self._stack.enter_context(self._hosts[place].serving())
-
-    def _connected(self) -> tuple[Service, Any]:
-        while True:
-            service = self._services[next(self._turn) % len(self._services)]
-            try:
-                return service, service.connect()
-            except OSError:
-                continue
+        """Takes one host out of turn, stops it and starts it with the files that it has now."""
+        old = self._services[place]
+        with self._lock:
+            self._in_turn.remove(old)
+        until(lambda: self._asked[old] == 0, "the end of its requests")
+        old.stop()
+        new = self._services[place] = self._stack.enter_context(self._hosts[place].serving())
+        with self._lock:
+            self._asked[new] = 0
+            self._in_turn.append(new)
 
     def send(self, path: str, **more: Any) -> Answer | None:
         """The answer of one host; None if it gave none."""
-        service, connection = self._connected()
-        with connection:
-            try:
-                return service.ask(path, connection=connection, key=self._hosts[0].key, **more)
-            except OSError as error:
-                self.failed.append(error)
-        return None
+        with self._lock:
+            service = self._in_turn.pop(0)
+            self._in_turn.append(service)
+            self._asked[service] += 1
+        try:
+            return service.ask(path, key=self._hosts[0].key, **more)
+        except OSError as error:
+            self.failed.append(error)
+            return None
+        finally:
+            with self._lock:
+                self._asked[service] -= 1
 
     def use(self, over: threading.Event) -> None:
         """Creates, reads and lists notes until it is over."""

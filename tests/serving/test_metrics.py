@@ -10,7 +10,7 @@ from servers import RedisServer
 
 JOBS = (
     *("deliveries", "feed", "flush", "imports", "mails", "reminders", "audit", "audit_ranges"),
-    *("quotas", "requests", "streams", "tidy", "uploads"),
+    *("logouts", "quotas", "requests", "streams", "tidy", "uploads"),
 )
 """Those of each environment."""
 
