@@ -66,10 +66,7 @@ from portico.web.routing import Access, AnyRoute, Mount, Responder
 SHOWING: tuple[PageRoute, ...] = (
     *operations_pages.OVERVIEW_PAGES,
     *users.PAGES,
-    *catalogue_pages.PAGES,
-    *pages(PRODUCTS).forms(),
-    *catalogue_pages.CHANGE_PAGES,
-    *catalogue_pages.EXPORT_PAGES,
+    *catalogue_pages.PAGES.routes(),
     *import_pages.PAGES,
     *keys.PAGES,
     *clients.APPLICATION_PAGES,
@@ -105,8 +102,8 @@ def dashboard_mounts(accounts: Accounts, address: str) -> Iterator[Mount]:
     live, mirror = accounts.environment, accounts.environment.mirror
     account = (*ACCOUNT, *provider_pages(live))
     kinds = _kind_pages(live)
-    searched = (catalogue_pages.SEARCHED, users.SEARCHED, *(kind.searched for kind in kinds))
-    of_kinds = (page for kind in kinds for page in kind.routes())
+    searched = (catalogue_pages.PAGES.searched, users.SEARCHED, *(kind.searched for kind in kinds))
+    of_kinds = (page for kind in kinds for page in (*kind.routes(), *kind.imports()))
     showing = (*SHOWING, search_page(searched), *of_kinds)
     shown = [(live, at.path, (*showing, *LIVE), account)]
     if mirror is not None:

@@ -50,7 +50,7 @@ CUT_OFF = """() => {
         return new Set([...range.getClientRects()].map(({bottom}) => Math.round(bottom))).size;
     };
     const meant = `pre, textarea, input, select, thead, thead *, .hidden, svg *, .lines span,
-        .three, .records :is(td, th), .records a, .head .deeds`;
+        .three, .records :is(td, th), .records a`;
     for (const theme of ["light", "dark"]) {
         root.dataset.theme = theme;
         const beside = root.scrollWidth - root.clientWidth;

@@ -68,7 +68,7 @@ async def test_pages_of_kinds_are_sound(kinds: Desk) -> None:
 
 
 LISTS = (
-    "things", "users", "keys", "keys/all", "webhooks", "audit", "events", "clients",
+    "things", "products", "users", "keys", "keys/all", "webhooks", "audit", "events", "clients",
     "users/invitations", "devices",
 )  # fmt: skip
 
@@ -77,6 +77,7 @@ LISTS = (
 def filled(kinds: Desk) -> Desk:
     """The server with 16 of everything that pages list."""
     bodies: dict[str, dict[str, Any]] = {
+        "products": {"name": "Lamp", "category": "light", "price": 1},
         "users": {"name": "Grace Hopper", "email": "{}.grace.hopper@example.com"},
         "api-keys": {"name": "The till of the shop", "type": "live"},
         "clients": {"name": "Ledger", "redirect_uris": ["https://a.test/"], "scopes": []},

@@ -213,7 +213,7 @@ async def test_several_are_changed_and_deleted_at_once(api: Api) -> None:
     asked = await editor.get("/things/several?do=stage:used&id=1&id=2")
     assert "will be skipped" not in asked.text
     asked = await editor.get("/things/several?do=stage:new&id=1&id=2")
-    assert "1 thing will be skipped: its state forbids it." in asked.text
+    assert "1 thing will be skipped: it is used." in asked.text
     answer = await editor.post("/things/several", do="stage:used", ids="1,2,99")
     assert rows(answer) == [
         "Lamp Changed", "Lamp Changed", "Thing 99 Failed It has been deleted since."
@@ -226,14 +226,27 @@ async def test_several_are_changed_and_deleted_at_once(api: Api) -> None:
     assert len(rows(await editor.get("/things"))) == 1
 
 
-async def test_deletion_is_asked_for_and_done(api: Api) -> None:
+@pytest.mark.parametrize(
+    ("many", "one", "notice", "body"),
+    [
+        ("things", "thing", "record-deleted", {}),
+        ("products", "product", "product-deleted", {"category": "a", "price": 1}),
+    ],
+)
+async def test_deletion_is_asked_for_and_done(
+    api: Api, many: str, one: str, notice: str, body: dict[str, Any]
+) -> None:
     _, editor = await signed_in(api, "editor")
-    await create(editor)
-    assert "Delete Lamp?" in (await editor.get("/things/delete?id=1")).text
-    assert len(rows(await editor.get("/things"))) == 1
-    answer = await editor.post("/things/delete", id="1")
-    assert answer.headers["location"] == "/dashboard/things?done=record-deleted"
-    assert (await editor.get("/things/1")).status_code == 404
+    caller = await api.caller()
+    assert (await caller.post(f"/{many}", json={"name": "Lamp", **body})).status_code == 201
+    asked = f"/{many}/delete?id=1"
+    assert "Delete Lamp?" in (await editor.get(asked)).text
+    assert (await caller.get(f"/{many}/1")).status_code == 200
+    answer = await editor.post(f"/{many}/delete", id="1")
+    assert answer.headers["location"] == f"/dashboard/{many}?done={notice}"
+    for gone in (await editor.get(asked), await editor.post(f"/{many}/delete", id="1")):
+        assert gone.status_code == 404
+        assert f"no {one} 1" in gone.text
 
 
 async def test_readers_see_and_writers_change(api: Api) -> None:

@@ -52,22 +52,6 @@ async def test_product_button_of_another_status_is_refused(api: Api) -> None:
         assert (await editor.post("/products/99", do="archive")).status_code == 404
 
 
-async def test_product_is_deleted_after_confirmation(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    product = await api.product(name="Old lamp")
-    asked = await editor.get(f"/products/delete?id={product.id}")
-    assert "Delete Old lamp?" in asked.text
-    done = await editor.post("/products/delete", id=product.id)
-    assert done.headers["location"] == "/dashboard/products?done=product-deleted"
-    assert await statuses(api, product.id) == [None]
-    for answer in (
-        await editor.get(f"/products/delete?id={product.id}"),
-        await editor.post("/products/delete", id=product.id),
-    ):
-        assert answer.status_code == 404
-        assert f"no product {product.id}" in answer.text
-
-
 async def test_bulk_change_audits_and_announces_each_product(api: Api) -> None:
     user, editor = await signed_in(api, "editor")
     ids = [(await api.product(status=status)).id for status in ("draft", "active", "active")]

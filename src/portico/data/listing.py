@@ -63,14 +63,6 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     exact: bool = True
 
 
-class Beginning(msgspec.Struct, Generic[T], frozen=True):
-    """`rows` of the first page; the `total` as in `Page`, or None if counting would take long."""
-
-    rows: list[T]
-    total: int | None
-    exact: bool = True
-
-
 class Order(msgspec.Struct, frozen=True):
     """A sort by one column, then by id likewise; `indexed` if an index with the filter has it."""
 

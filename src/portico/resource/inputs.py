@@ -48,12 +48,17 @@ def reading(field: Field, code: str = "") -> Callable[[str], Any]:
     return read
 
 
+def as_price(text: str, code: str = "") -> Decimal:
+    """Reads a price as people write it (`price_written`). Raises `BrokenRule`."""
+    return Decimal(price_text(price_written(text, code)))
+
+
 def _sent(field: Field, text: str, code: str) -> Any:
     if isinstance(field, TextField):
         return text
     text = text.strip()
     if isinstance(field, MoneyField):
-        return Decimal(price_text(price_written(text, code)))
+        return as_price(text, code)
     if isinstance(field, DecimalField):
         if not _NUMBER.fullmatch(text):
             raise BrokenRule("must be a number, such as 24.50")

@@ -1,8 +1,8 @@
 """The dashboard's pages of a kind: its list, its records, and what can be done with them."""
 
 import tempfile
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from functools import cache, partial
 from io import BufferedReader
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlencode
@@ -45,6 +45,7 @@ from portico.resource.imports import Spool, in_turns
 from portico.resource.inputs import (
     LONG,
     PREFIX,
+    as_price,
     cell,
     currency_field_of,
     currency_of,
@@ -107,13 +108,21 @@ class Filter(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A change of records to a state."""
+    """A change of records to a state: its name in forms, its button, and its consequence."""
 
     do: str
     words: str
     field: StatesField
     column: str
     state: str
+    after: Collection[str]
+    """The states of the records that it is offered for."""
+    done: str = "changed"
+    means: str = ""
+
+    def of(self, what: str) -> str:
+        """The button for several records."""
+        return f"{self.words}{':' if self.done == 'changed' else ''} {what}"
 
 
 class Asked(NamedTuple):
@@ -156,7 +165,7 @@ class KindPages:
         self.parameters = (
             "search", *(one.name for one in self.filters), "sort", "order", "limit", "page"
         )  # fmt: skip
-        self.moves = [_move(kind, field, state) for field in kind.states for state in field.words]
+        self.moves = self.all_moves()
         self.editable = [field for field in declared if not field.fixed and field.sort != "states"]
         self.suggested = {
             PREFIX + name
@@ -164,16 +173,27 @@ class KindPages:
             if isinstance(field := kind.by_name[name], TextField) and field.high <= LONG
         }
         """The inputs that suggest the values which others have."""
+        titles = [field.title.lower() for field in kind.searched]
+        self.search_words = " or ".join(titles).capitalize() if len(titles) < 3 else "Search"
+        self.sorts = kind.orders if "sort" in kind.query.__struct_fields__ else {}
         self.files = RecordFiles(kind) if kind.kind.files else None
 
+    def all_moves(self) -> Sequence[Move]:
+        """The changes of state that are offered."""
+        kind = self.kind
+        return [_move(kind, field, state) for field in kind.states for state in field.words]
+
     def routes(self) -> Sequence[PageRoute]:
-        """The pages and the actions of their forms."""
+        """The pages and the actions of their forms, without those of imports."""
         reads, writes, path = self.kind.reads, self.kind.writes, self.path
         found = [
             PageRoute("GET", path, self.show_all, reads),
             PageRoute("GET", f"{path}/{{id}}", self.show, reads),
             PageRoute("POST", f"{path}/{{id}}", self.move, writes),
-            *self.forms(),
+            PageRoute("GET", f"{path}/new", self.show_new, writes),
+            PageRoute("POST", f"{path}/new", self.create, writes),
+            PageRoute("GET", f"{path}/{{id}}/edit", self.show_edit, writes),
+            PageRoute("POST", f"{path}/{{id}}/edit", self.edit, writes),
             PageRoute("GET", f"{path}/several", self.ask_several, writes),
             PageRoute("POST", f"{path}/several", self.change_several, writes),
         ]
@@ -183,24 +203,17 @@ class KindPages:
                 PageRoute("POST", f"{path}/delete", self.delete, writes),
             ]
         if self.files:
-            found += [
-                PageRoute("GET", f"{path}/export", self.export, reads),
-                PageRoute("GET", f"{path}/import", self.show_import, writes),
-                PageRoute(
-                    "POST", f"{path}/import", self.import_file, writes, file_bytes=MAX_IMPORT
-                ),
-            ]
+            found.append(PageRoute("GET", f"{path}/export", self.export, reads))
         return found
 
-    def forms(self) -> Sequence[PageRoute]:
-        """The pages that create and change a record."""
-        writes, path = self.kind.writes, self.path
-        return (
-            PageRoute("GET", f"{path}/new", self.show_new, writes),
-            PageRoute("POST", f"{path}/new", self.create, writes),
-            PageRoute("GET", f"{path}/{{id}}/edit", self.show_edit, writes),
-            PageRoute("POST", f"{path}/{{id}}/edit", self.edit, writes),
+    def imports(self) -> Sequence[PageRoute]:
+        """The pages of imports, if there are files."""
+        writes, path = self.kind.writes, f"{self.path}/import"
+        pages = (
+            PageRoute("GET", path, self.show_import, writes),
+            PageRoute("POST", path, self.import_file, writes, file_bytes=MAX_IMPORT),
         )
+        return pages if self.files else ()
 
     def label(self, row: Any) -> str:
         """What a record is called."""
@@ -210,7 +223,7 @@ class KindPages:
     async def _search(self, env: Environment, text: str, most: int) -> Sequence[Any]:
         if not self.kind.searched or not query_words(text):
             return []
-        query = self.kind.query(search=text, limit=most)
+        query = self._query(search=text, limit=most)
         rows: Sequence[Any] = (await self.kind.store(env).listed(query, 0, None)).rows
         return rows
 
@@ -225,6 +238,10 @@ class KindPages:
             search=self._search,
             label=self.label,
         )
+
+    def _query(self, **values: Any) -> Any:
+        """The query of a list; pages show every record unless something is chosen."""
+        return self.kind.query(**{**dict.fromkeys(self.kind.chosen), **values})
 
     def _page(self, visit: Visit, template: str, title: str, **context: Any) -> Reply:
         return visit.page(
@@ -247,26 +264,24 @@ class KindPages:
         values: dict[str, Any] = {}
         for one in self.filters:
             values[one.name] = form.optional(one.name, _filter_rule(one, values))
-        if shown["sort"] in self.kind.orders:
-            values["sort"] = shown["sort"]
-        else:
+        if shown["sort"] not in self.sorts:
             shown["sort"] = ""
-        if shown["order"] in ("asc", "desc"):
-            values["order"] = shown["order"]
+        if not self.sorts or shown["order"] not in ("asc", "desc"):
+            shown["order"] = ""
+        values |= {name: shown[name] for name in ("sort", "order") if shown[name]}
         if self.kind.searched:
             values["search"] = shown["search"]
         limit = visit.sent_number("limit")
         if limit in SIZES:
             values["limit"] = limit
         shown["limit"] = str(limit) if limit in SIZES[1:] else ""
-        return Asked(self.kind.query(**values), shown, form.faults)
+        return Asked(self._query(**values), shown, form.faults)
 
     async def show_all(self, visit: Visit) -> Reply:
         """A page of the list; one beyond the last gives the last."""
-        asked = self._asked(visit)
+        asked, records = self._asked(visit), self.kind.store(visit.env)
         query, number, rows, total, exact = asked.query, 1, [], 0, True
         if not asked.faults:
-            records = self.kind.store(visit.env)
             number, found = await page_of(
                 visit,
                 lambda page: records.listed(query, offset_of(page, query.limit), None),
@@ -284,7 +299,13 @@ class KindPages:
             columns=self.columns,
             head=self.heading,
             filters=self.filters,
-            sorts=self.kind.orders,
+            known={
+                one.name: await records.known(one.field, MOST_KNOWN)
+                for one in self.filters
+                if PREFIX + one.name in self.suggested
+            },
+            search_words=self.search_words,
+            sorts=self.sorts,
             moves=self.moves,
             total=total,
             exact=exact,
@@ -302,9 +323,10 @@ class KindPages:
         asked, form = self._asked(visit), format_asked(visit)
         if asked.faults:
             raise Unreadable("The file cannot be created. Correct the filters, then export again.")
-        return as_file(visit, self.kind.many, form, self._file(visit, asked, form))
+        return as_file(visit, self.kind.many, form, self.file(visit, asked, form))
 
-    async def _file(self, visit: Visit, asked: Asked, form: Format) -> AsyncGenerator[bytes, None]:
+    async def file(self, visit: Visit, asked: Asked, form: Format) -> AsyncGenerator[bytes, None]:
+        """The records of a query as a file."""
         assert self.files is not None  # noqa: S101 - without files there is no such route
         if head := header(form, self.files.columns):
             yield head
@@ -377,15 +399,11 @@ class KindPages:
             row=row,
             facts=[one for one in cells if not one.is_long],
             sections=[
-                (one, _inner_titles(field))
+                (one, _inner(field))
                 for one, field in zip(cells, self.fields, strict=True)
                 if one.is_long
             ],
-            moves=[
-                one
-                for one in self.moves
-                if one.state != _state(row, one) and not _refuses(row, one)
-            ],
+            moves=[one for one in self.moves if _state(row, one) in one.after],
             editable=bool(self.editable),
             came_from=list_of(visit, self.parameters),
         )
@@ -396,8 +414,16 @@ class KindPages:
         if move is None:
             await delete_record(visit.env, self.kind, row_id, unchecked, by)
         else:
-            values = {move.field.name: move.state}
-            await change_record(visit.env, self.kind, row_id, values, unchecked, by)
+            values, check = {move.field.name: move.state}, partial(self._check_move, move)
+            await change_record(visit.env, self.kind, row_id, values, check, by)
+
+    def _check_move(self, move: Move, row: Any) -> None:
+        """Raises `Conflict` if the state, perhaps changed meanwhile, is of another button. What
+        may not follow it at all, the kind refuses."""
+        state = _state(row, move)
+        if _refuses(row, move) and move.field.follow(state, move.state) is None:
+            instead = [one.words for one in self.moves if _state(row, one) in one.after]
+            raise Conflict(f"It is {state}. Use {' or '.join(instead)} instead.")
 
     def _move(self, name: str) -> Move:
         move = next((one for one in self.moves if one.do == name), None)
@@ -413,7 +439,7 @@ class KindPages:
         except (Invalid, Duplicate) as error:
             raise Conflict(_reason(error)) from error
         back = list_of(visit, self.parameters)
-        return visit.go(f"{self.path}/{row_id}", done="record-changed", **back)
+        return visit.go(f"{self.path}/{row_id}", done=self._done(move.done), **back)
 
     async def ask_delete(self, visit: Visit) -> Reply:
         """Asks whether to delete a record."""
@@ -432,7 +458,9 @@ class KindPages:
     async def delete(self, visit: Visit) -> Reply:
         """Deletes a record."""
         await self._carry_out(visit, visit.sent_id(), None)
-        return visit.go(self.path, **back_to_list(visit, self.parameters), done="record-deleted")
+        return visit.go(
+            self.path, **back_to_list(visit, self.parameters), done=self._done("deleted")
+        )
 
     # Several at once.
 
@@ -462,14 +490,14 @@ class KindPages:
         ]
         more = f", and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
         what = self._counted(len(ids))
-        words = f"{move.words}: {what}" if move else f"Delete {what}"
-        refused = sum(bool(move and row and _refuses(row, move)) for _, row in found)
-        lines = [", ".join(names) + more]
-        if move is None:
-            lines.append("This cannot be undone.")
+        words = move.of(what) if move else f"Delete {what}"
+        refused = [_state(row, move) for _, row in found if move and row and _refuses(row, move)]
+        means = move.means if move else "This cannot be undone."
+        lines = [", ".join(names) + more, *([means] if means else [])]
         if refused:
-            whose = "its" if refused == 1 else "their"
-            lines.append(f"{self._counted(refused)} will be skipped: {whose} state forbids it.")
+            they = "it is" if len(refused) == 1 else "they are"
+            states = " or ".join(dict.fromkeys(refused))
+            lines.append(f"{self._counted(len(refused))} will be skipped: {they} {states}.")
         return visit.asks(
             f"{words}?",
             *lines,
@@ -498,9 +526,9 @@ class KindPages:
         move, ids, back = self._chosen(visit)
         outcomes = [await self._outcome(visit, row_id, move) for row_id in ids]
         done = sum(not one.why for one in outcomes)
-        deed = "changed" if move else "deleted"
+        deed = move.done if move else "deleted"
         if done == len(ids):
-            return visit.go(self.path, **back, done=f"records-{deed}", count=str(done))
+            return visit.go(self.path, **back, done=self._done(deed, several=True), count=str(done))
         were = "was" if 1 in {done, len(ids)} else "were"
         return self._page(
             visit,
@@ -564,7 +592,7 @@ class KindPages:
             return made | {
                 "group": [
                     [
-                        (input_name, inner.title if inner.name else column_name.capitalize(), text)
+                        (input_name, _inner_title(column_name, inner), text)
                         for input_name, (column_name, inner), text in zip(
                             group.inputs(number + 1), group.columns, values, strict=True
                         )
@@ -623,10 +651,10 @@ class KindPages:
         except (Invalid, Duplicate) as error:
             raise _of_inputs(error) from error
 
-    def _done(self, deed: str) -> str:
-        """The name of the notice that something was done to a record."""
-        own = f"{self.kind.noun}-{deed}"
-        return own if own in NOTICES else f"record-{deed}"
+    def _done(self, deed: str, *, several: bool = False) -> str:
+        """The name of the notice that something was done to a record, or to `several`."""
+        own = f"{self.kind.many if several else self.kind.noun}-{deed}"
+        return own if own in NOTICES else f"record{'s' if several else ''}-{deed}"
 
     def _tag(self, row: Any) -> str:
         return entity_tag(encode(Single(self.kind.body(row))))
@@ -761,7 +789,14 @@ def _columns(kind: Compiled, heading: Field | None) -> list[Field]:
     """The fields that a list shows besides the heading: first states, then what it can be filtered
     or sorted by, then others; in the order of the declaration."""
     wanted = {*kind.kind.filters, *kind.kind.sorts}
-    able = [field for field in kind.listed if field is not heading and field.sortable]
+    able = [
+        field
+        for field in kind.listed
+        if field is not heading
+        and field.sortable
+        and not field.derived
+        and not (isinstance(field, TextField) and field.high > LONG)
+    ]
     if any(field.sort == "money" for field in able):
         able = [field for field in able if field.sort != "currency"]
     ranked = sorted(able, key=lambda field: (field.sort != "states", field.name not in wanted))
@@ -780,7 +815,7 @@ def _filters(field: Field) -> list[Filter]:
 
 def _filter_rule(one: Filter, values: Mapping[str, Any]) -> Any:
     """Reads a filter's value; an upper bound must not be below its lower one."""
-    rule = one.field.parameter()
+    rule = as_price if one.field.sort == "money" else one.field.parameter()
     low = values.get(f"min_{one.field.name}") if one.name.startswith("max_") else None
 
     def read(text: str) -> Any:
@@ -809,9 +844,9 @@ def _may_be_empty(field: Field) -> bool:
 
 def _move(kind: Compiled, field: StatesField, state: str) -> Move:
     what = f"{field.title.lower()} to " if len(kind.states) > 1 else "to "
-    return Move(
-        f"{field.name}:{state}", f"Set {what}{state}", field, kind.column(field.name), state
-    )
+    after = [old for old, then in field.following.items() if state in then and old != state]
+    words = f"Set {what}{state}"
+    return Move(f"{field.name}:{state}", words, field, kind.column(field.name), state, after)
 
 
 def _state(row: Any, move: Move) -> str:
@@ -820,13 +855,18 @@ def _state(row: Any, move: Move) -> str:
 
 
 def _refuses(row: Any, move: Move) -> bool:
-    """Whether the state of a record forbids a move; to the state that it has is no move."""
-    return move.field.follow(_state(row, move), move.state) is not None
+    """Whether a move is not for the state of a record; to the state that it has is no move."""
+    return _state(row, move) not in (move.state, *move.after)
 
 
-def _inner_titles(field: Field) -> list[str]:
+def _inner(field: Field) -> list[tuple[str, str]]:
+    """The titles and the sorts of the values in each row of a field."""
     group = group_of(field)
-    return [name.replace("_", " ").capitalize() for name, _ in group.columns] if group else []
+    return [(_inner_title(name, one), one.sort) for name, one in group.columns] if group else []
+
+
+def _inner_title(name: str, field: Field) -> str:
+    return field.title if field.name else name.capitalize()
 
 
 def _is_of(field: Field, name: str) -> bool:

@@ -19,7 +19,6 @@ from portico.data.listing import (
     CACHED_BLOCKS,
     CACHED_TOTALS,
     NEWEST,
-    Beginning,
     Keyset,
     Page,
     remember,
@@ -226,32 +225,6 @@ class WordSearch(Generic[R]):
             last = len(found) - 1
             keyset = (found_in[last], _id(found[last])) if more else None
             return Page(found, total, keyset, exact)
-
-        return await self._db.snapshot(read)
-
-    async def beginning(
-        self, words: list[str], status: str | None, further: str | None, params: Params, limit: int
-    ) -> Beginning[R]:
-        """The first `limit` rows of `page`. SQLite reads them in less time than it needs to
-        count all matches, so there the total is None unless it is known or small; PostgreSQL needs
-        the counts anyway."""
-        if self._engine == "postgres":
-            page = await self.page(words, status, further, params, offset=0, limit=limit)
-            return Beginning(page.rows, page.total, page.exact)
-        within, tiers = self._tiers(words, status)
-
-        async def read(reader: Reader) -> Beginning[R]:
-            rows: list[Row] = []
-            counts = await self._current_counts(reader)
-            known = counts.get(_counted(within[-1], further, params))
-            for query in tiers:
-                if len(rows) < limit:
-                    bounds = {"limit": limit - len(rows), "offset": 0, "below": NEWEST}
-                    values = {**params, **bounds, "query": query}
-                    rows += await reader.all(self._select(further, rare=False), values)
-            counted = len(rows) if len(rows) < limit else known
-            total = counted and min(counted, self._countable)
-            return Beginning(self._listed.read_all(rows), total, exact=counted == total)
 
         return await self._db.snapshot(read)
 

@@ -30,7 +30,7 @@ from portico.data.database import (
     Transaction,
     id_list,
 )
-from portico.data.listing import BY_ID, Beginning, Keyset, Order, Page
+from portico.data.listing import BY_ID, Keyset, Order, Page
 from portico.data.queue import Queue
 from portico.data.search import query_words
 from portico.data.table import DELETE_BATCH, LOADED_BOOLEAN, Table, json_form
@@ -175,23 +175,11 @@ class Products(Records):
             where, params, order=order, offset=offset, limit=limit, behind=behind, kept=kept
         )
 
-    async def beginning(
-        self, chosen: ProductFilter, words: list[str], limit: int
-    ) -> Beginning[Product]:
-        """The first page of a search as in `page`, but without a total if that would have to be
-        counted first."""
-        where, params = chosen.sql()
-        further = None if chosen.by_status_alone else where
-        return await self._search.beginning(words, chosen.status, further, params, limit)
-
-    async def categories(self, most: int) -> list[str]:
+    async def known(self, _field: Field, most: int) -> Sequence[str]:
         """All categories in case-insensitive order; if there are more than `most`, the first ones
         in the engine's own order."""
         rows = await self._db.replica.all(_CATEGORIES, {"most": most})
         return sorted((row[0] for row in rows), key=lambda name: (case_key(name), name))
-
-    async def known(self, _field: Field, most: int) -> Sequence[str]:
-        return await self.categories(most)
 
     async def batches(  # type: ignore[override]  # its lists are by filters of its own
         self, chosen: ProductFilter = EVERY, words: Sequence[str] = ()

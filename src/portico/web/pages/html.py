@@ -6,7 +6,6 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from portico.core.money import price_shown
 from portico.web.pages import filters
 from portico.web.pages.files import asset_path, content
 from portico.web.reference.markdown import coloured, inline, prose
@@ -52,7 +51,6 @@ def _environment() -> Environment:
     environment.filters |= {
         "coloured": coloured,
         "inline": inline,
-        "price": price_shown,
         "prose": prose,
     }
     return environment
