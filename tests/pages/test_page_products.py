@@ -75,6 +75,7 @@ async def test_product_list_and_exports_show_what_the_filters_ask_for(
     page = await viewer.get(f"/products?{query}")
     assert listed(page) == names
     assert counted(page).startswith(f"{len(names)} product")
+    assert '<option value="furniture"></option>' in page.text
 
 
 @pytest.mark.one_engine

@@ -120,7 +120,7 @@ class Move(NamedTuple):
     done: str = "changed"
     means: str = ""
 
-    def of(self, what: str) -> str:
+    def for_several(self, what: str) -> str:
         """The button for several records."""
         return f"{self.words}{':' if self.done == 'changed' else ''} {what}"
 
@@ -490,7 +490,7 @@ class KindPages:
         ]
         more = f", and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
         what = self._counted(len(ids))
-        words = move.of(what) if move else f"Delete {what}"
+        words = move.for_several(what) if move else f"Delete {what}"
         refused = [_state(row, move) for _, row in found if move and row and _refuses(row, move)]
         means = move.means if move else "This cannot be undone."
         lines = [", ".join(names) + more, *([means] if means else [])]
