@@ -51,7 +51,7 @@ def add_arguments(importing: ArgumentParser, exporting: ArgumentParser, many: st
         add_api(command)
 
 
-class Target(Protocol):
+class FileTarget(Protocol):
     """Records that are imported and exported."""
 
     @property
@@ -87,7 +87,7 @@ class Target(Protocol):
 class _Import:
     """An import under way, with its counts and progress bars."""
 
-    target: Target
+    target: FileTarget
 
     def __init__(self, source: BinaryIO, form: Format, *, update: bool) -> None:
         self._source = source
@@ -143,7 +143,9 @@ class _Import:
         )
         tqdm.write(f"line {row.line}: {plain('; '.join(text))}", file=sys.stderr)
 
-    async def run(self, env: Any, target: Target, directory: Path | None, *, strict: bool) -> None:
+    async def run(
+        self, env: Any, target: FileTarget, directory: Path | None, *, strict: bool
+    ) -> None:
         """Stores the valid rows; with `strict` all rows, or none if one is faulty. Over the API
         there is no `env`."""
         self.target = target
@@ -211,7 +213,7 @@ def import_file(
     chosen: Namespace,
     one: str,
     many: str,
-    target: Callable[[Environment], Awaitable[Target]],
+    target: Callable[[Environment], Awaitable[FileTarget]],
 ) -> int:
     """Imports the chosen file; `one` and `many` are what its records are called."""
     if chosen.file == STANDARD and chosen.api_key_stdin:
@@ -258,7 +260,7 @@ def export_file(
     settings: Settings,
     chosen: Namespace,
     many: str,
-    target: Callable[[Environment], Awaitable[Target]],
+    target: Callable[[Environment], Awaitable[FileTarget]],
 ) -> None:
     """Exports all records to the chosen file; `many` is what they are called."""
     if chosen.file == STANDARD and chosen.json:
@@ -280,7 +282,9 @@ def export_file(
         answer({"exported": count}, text, as_json=chosen.json)
 
 
-async def _write(env: Any, records: Target, form: Format, destination: BinaryIO) -> tuple[int, str]:
+async def _write(
+    env: Any, records: FileTarget, form: Format, destination: BinaryIO
+) -> tuple[int, str]:
     """Writes all records; returns their number, and a sentence about it."""
     count = 0
     columns = records.columns

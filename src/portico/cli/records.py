@@ -14,7 +14,7 @@ from portico.cli.record_files import add_arguments, export_file, import_file
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from portico.cli.record_files import Target
+    from portico.cli.record_files import FileTarget
     from portico.cli.remote_records import RemoteRecords
     from portico.environment import Environment
     from portico.resource.store import Records
@@ -123,7 +123,7 @@ def _cell(value: Any) -> str:
     return plain(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-async def _files(env: Environment, many: str) -> Target:
+async def _files(env: Environment, many: str) -> FileTarget:
     """The files of a kind. Raises `CommandError` where it has none, and as `_records`."""
     kind = (await _records(env, many)).kind
     if not kind.kind.files:

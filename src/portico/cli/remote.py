@@ -180,7 +180,7 @@ class Api:
             except _Unreachable as error:
                 mention(f"{plain(str(error))} Trying again.")
                 time.sleep(pause)
-            except Refused as error:
+            except RefusedRequest as error:
                 if error.status != 429:
                     raise
                 mention(f"The limit is reached. Going on in {error.retry_after} s.")
@@ -207,7 +207,7 @@ class Api:
                 said, refusal = _reason(error)
                 if error.code >= 500:
                     raise _Unreachable(said) from None
-                raise Refused(said, error, refusal) from None
+                raise RefusedRequest(said, error, refusal) from None
         except OSError as error:
             reason = getattr(error, "reason", error)
             raise _Unreachable(f"{self.base} cannot be reached: {reason}") from None
@@ -217,7 +217,7 @@ class _Unreachable(CommandError):
     """There is no answer, or none yet."""
 
 
-class Refused(CommandError):
+class RefusedRequest(CommandError):
     """The API refuses; `error` is that of its body, and `retry_after` in seconds."""
 
     def __init__(self, reason: str, answer: HTTPError, error: Any) -> None:

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from portico.cli.output import CommandError, plain
-from portico.cli.remote import Api, Refused, chosen_api
+from portico.cli.remote import Api, RefusedRequest, chosen_api
 from portico.core.errors import Fault
 from portico.core.words import Format
 from portico.resource.file_rows import ROW, Columns, FileRow, ImportOutcome, Named
@@ -143,7 +143,7 @@ class RemoteRecords:
             return ImportOutcome(0, 0, 0, 0, 0, [])
         try:
             results = self._send(rows, atomic=True)
-        except Refused as refusal:
+        except RefusedRequest as refusal:
             return ImportOutcome(0, 0, 0, 0, 0, [_refused_of(rows, refusal)])
         stored(len(rows))
         return _outcome(rows, results, [])
@@ -291,7 +291,7 @@ def _refused(row: FileRow, status: int, error: Mapping[str, Any]) -> FileRow:
     return FileRow(row.line, row.end, {}, faults or [Fault(ROW, error["message"])], row.id)
 
 
-def _refused_of(rows: Sequence[FileRow], refusal: Refused) -> FileRow:
+def _refused_of(rows: Sequence[FileRow], refusal: RefusedRequest) -> FileRow:
     """The row of which all were refused. Raises the refusal where none is to blame."""
     faults = []
     number = 0 if len(rows) == 1 else None

@@ -36,7 +36,7 @@ Read = Callable[[Row], R]
 ReadAll = Callable[[Iterable[Row]], list[R]]
 
 
-class Form(NamedTuple):
+class ColumnForm(NamedTuple):
     """How a column stores a value for which an engine has no type."""
 
     store: Callable[[Any], object]
@@ -44,17 +44,17 @@ class Form(NamedTuple):
     """None if the stored form is used as it is."""
 
 
-BOOLEAN = Form(int)
+BOOLEAN = ColumnForm(int)
 """Read as 0 or 1 from SQLite, which saves a call per row in what every request reads."""
-LOADED_BOOLEAN = Form(int, bool)
-SCOPES = Form(spelled, lambda text: frozenset(text.split()))
-WORDS = Form(" ".join, lambda text: tuple(text.split()))
+LOADED_BOOLEAN = ColumnForm(int, bool)
+SCOPES = ColumnForm(spelled, lambda text: frozenset(text.split()))
+WORDS = ColumnForm(" ".join, lambda text: tuple(text.split()))
 
 
-def json_form(shape: Any) -> Form:
+def json_form(shape: Any) -> ColumnForm:
     """A value of this shape as JSON text."""
     decoder = msgspec.json.Decoder(shape)
-    return Form(lambda value: msgspec.json.encode(value).decode(), decoder.decode)
+    return ColumnForm(lambda value: msgspec.json.encode(value).decode(), decoder.decode)
 
 
 class Table(Generic[R]):
@@ -68,7 +68,7 @@ class Table(Generic[R]):
         name: str,
         record: type[R],
         *,
-        forms: Mapping[str, Form] | None = None,
+        forms: Mapping[str, ColumnForm] | None = None,
         keys: Mapping[str, Callable[[R], object]] | None = None,
         secrets: Collection[str] = (),
         fixed: Collection[str] = (),

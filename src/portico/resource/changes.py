@@ -338,7 +338,7 @@ async def _followed(
     env: Environment, kind: Compiled, follower: AfterCommit, before: Any, after: Any
 ) -> None:
     try:
-        await follower(Follower(env), before, after)
+        await follower(CommitHook(env), before, after)
     except Exception:
         log.exception("What follows a change of %s failed.", kind.many)
 
@@ -351,7 +351,7 @@ async def followers_ended(seconds: float) -> None:
             task.cancel()
 
 
-class Follower:
+class CommitHook:
     """Portico as a follower of changes sees it. Each call is a change of its own."""
 
     def __init__(self, env: Environment) -> None:

@@ -18,9 +18,9 @@ from portico.core.users import email
 from portico.core.words import ROLES
 from portico.data.disk import resolved
 from portico.settings.declaring import (
-    Group,
     Setting,
     SettingError,
+    SettingGroup,
     Sources,
     content,
     declared,
@@ -46,7 +46,7 @@ from portico.settings.values import (
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Limits(Group):
+class Limits(SettingGroup):
     """How much clients may send, and how much the server counts and keeps for them."""
 
     title = "Limits"
@@ -91,7 +91,7 @@ class Limits(Group):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class MailSettings(Group):
+class MailSettings(SettingGroup):
     """The mail server and the sender."""
 
     title = "Mail"
@@ -120,7 +120,7 @@ class MailSettings(Group):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class EventSettings(Group):
+class EventSettings(SettingGroup):
     """How long events are kept, and where webhooks may send them."""
 
     title = "Events and webhooks"
@@ -149,7 +149,7 @@ class EventSettings(Group):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SigningIn(Group):
+class SigningIn(SettingGroup):
     """Who may sign up, what a sign-in needs, and how long logins, consents and keys last."""
 
     title = "Sign-in and keys"
@@ -260,7 +260,7 @@ class SigningIn(Group):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Observability(Group):
+class Observability(SettingGroup):
     """What operators can observe, and how long it is kept."""
 
     title = "Observability"
@@ -329,7 +329,7 @@ class Observability(Group):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Listening(Group):
+class Listening(SettingGroup):
     """The listeners, their TLS, and the proxies in front of them."""
 
     title = "Listening and TLS"
@@ -414,7 +414,7 @@ class Listening(Group):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Stores(Group):
+class Stores(SettingGroup):
     """The data directory, and the stores that can be used instead."""
 
     title = "Storage"
@@ -542,7 +542,7 @@ ADDRESSES = ("base_url", "sandbox_url", "auth_url", "sandbox_auth_url", "dashboa
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PublicAddresses(Group):
+class PublicAddresses(SettingGroup):
     """The name, five addresses, the domain of their cookie, and the origins that may call them. No
     address ends with a slash."""
 
@@ -710,10 +710,10 @@ def _hidden(value: str) -> str:
     return redacted(value) if "://" in value else "***"
 
 
-GROUPS: tuple[type[Group], ...] = Settings.__bases__
+GROUPS: tuple[type[SettingGroup], ...] = Settings.__bases__
 
 
-def _settings_of(group: type[Group]) -> tuple[Setting, ...]:
+def _settings_of(group: type[SettingGroup]) -> tuple[Setting, ...]:
     return tuple(
         hint.__metadata__[0](name)
         for name, hint in get_type_hints(group, include_extras=True).items()

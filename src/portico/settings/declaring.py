@@ -20,7 +20,7 @@ Sources = Mapping[str, str]
 """The source of each given setting, by its name."""
 
 
-class Group:
+class SettingGroup:
     """Related settings: a frozen dataclass whose fields are declared settings."""
 
     title: ClassVar[str]

@@ -26,7 +26,7 @@ NUMBER = "SELECT number, CAST(tableoid AS BIGINT) FROM notices"
 """The number, and what identifies its table: that of a restored database is another one."""
 
 
-class Check(NamedTuple):
+class WrittenCheck(NamedTuple):
     """When the number in the database was asked for, and which number had arrived by then."""
 
     asked: float
@@ -78,11 +78,11 @@ class Notices:
         self._number = max(self._number, int(number))
         self.stored([(table, int(row)) if row else (table,)])
 
-    def begin(self) -> Check:
+    def begin(self) -> WrittenCheck:
         """Must be called before the number in the database is read, on any connection."""
-        return Check(self._clock(), self._number)
+        return WrittenCheck(self._clock(), self._number)
 
-    def end(self, check: Check, number: int, table: int) -> bool:
+    def end(self, check: WrittenCheck, number: int, table: int) -> bool:
         """Takes the row that was read. Returns whether all notifications before that read have
         arrived. One that is missing for a second counts as lost, and all versions change. So they
         do if the number is in another table: a database was restored in the place of the other, and

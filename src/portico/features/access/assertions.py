@@ -6,7 +6,7 @@ from portico.core.oauth import AuthorizationRefused, Client
 from portico.core.secrets import digest
 from portico.core.times import MINUTE, SECOND
 from portico.environment import Environment
-from portico.features.access.client_keys import Claims, claimed_subject
+from portico.features.access.client_keys import AssertionClaims, claimed_subject
 from portico.features.access.clients import UNKNOWN, Unproven, admitted
 from portico.features.access.documents import Documents
 from portico.features.access.storage import Clients
@@ -48,7 +48,7 @@ async def authenticate_by_assertion(
     return client
 
 
-def _fault(env: Environment, client: Client, claims: Claims) -> str | None:
+def _fault(env: Environment, client: Client, claims: AssertionClaims) -> str | None:
     """What is wrong with the claims of an assertion, if anything is."""
     now = env.clock() / SECOND
     auth = env.addresses.auth

@@ -332,7 +332,7 @@ _KNOWN = frozenset(
 )
 
 
-class Answer(NamedTuple):
+class AuthorizationAnswer(NamedTuple):
     """What the browser takes back to a client: in the address, or by a form."""
 
     redirect_uri: str
@@ -350,7 +350,9 @@ class Answer(NamedTuple):
 class Returned(AuthorizationRefused):
     """A fault that is reported to the client, by what the browser takes back."""
 
-    def __init__(self, error: str, message: str, client: Client, answer: Answer) -> None:
+    def __init__(
+        self, error: str, message: str, client: Client, answer: AuthorizationAnswer
+    ) -> None:
         super().__init__(error, message)
         self.client = client
         self.answer = answer
@@ -378,10 +380,10 @@ class AuthorizationRequest(NamedTuple):
         """Whether the user must sign in for this very request."""
         return self.max_age == 0 or not self.prompt.isdisjoint({"login", "select_account"})
 
-    def answer(self, issuer: str, **parameters: str) -> Answer:
+    def answer(self, issuer: str, **parameters: str) -> AuthorizationAnswer:
         """What the browser takes back to the client, with the issuer (RFC 9207)."""
         told = _with_state(parameters, self.state, issuer)
-        return Answer(self.wanted.redirect_uri, told, self.by_form)
+        return AuthorizationAnswer(self.wanted.redirect_uri, told, self.by_form)
 
     def refusal(self, issuer: str, error: str, message: str) -> Returned:
         """A refusal that is reported to the client."""
@@ -438,7 +440,7 @@ async def read_request(
         return AuthorizationRequest(wanted, state, *wishes, user_id, by_form)
     except AuthorizationRefused as refused:
         told = {"error": refused.error, "error_description": refused.message}
-        answer = Answer(redirect_uri, _with_state(told, state, issuer), by_form)
+        answer = AuthorizationAnswer(redirect_uri, _with_state(told, state, issuer), by_form)
         raise Returned(refused.error, refused.message, client, answer) from None
 
 

@@ -36,7 +36,7 @@ class _Header(msgspec.Struct):
     kid: str | None = None
 
 
-class Claims(msgspec.Struct):
+class AssertionClaims(msgspec.Struct):
     """The claims of an assertion, times in seconds."""
 
     iss: str
@@ -121,7 +121,7 @@ class _Subject(msgspec.Struct):
     sub: str
 
 
-def signed_claims(assertion: str, keys: Sequence[Key]) -> Claims | None:
+def signed_claims(assertion: str, keys: Sequence[Key]) -> AssertionClaims | None:
     """The claims of an assertion, if one of the keys has signed it."""
     if len(assertion) > MAX_LENGTH:
         return None
@@ -136,7 +136,7 @@ def signed_claims(assertion: str, keys: Sequence[Key]) -> Claims | None:
             continue
         try:
             signed = jws.deserialize_compact(assertion, key, algorithms=[header.alg])
-            return msgspec.json.decode(signed.payload, type=Claims)
+            return msgspec.json.decode(signed.payload, type=AssertionClaims)
         except (JoseError, ValueError, RecursionError):
             continue
     return None

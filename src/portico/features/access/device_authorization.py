@@ -43,7 +43,7 @@ class Offered(NamedTuple):
     user_code: str
 
 
-class Asked(NamedTuple):
+class PendingDevice(NamedTuple):
     """A code that waits for a decision, and what its client wants. `wanted.scopes` may exceed the
     user's role."""
 
@@ -80,7 +80,7 @@ async def offer(
         return await env.change(by, work)
 
 
-async def find(env: Environment, typed: str, by: Author) -> Asked:
+async def find(env: Environment, typed: str, by: Author) -> PendingDevice:
     """What the device whose code somebody has typed asks for. Raises `Invalid`, and `RateLimited`
     after too many wrong codes."""
 
@@ -91,11 +91,11 @@ async def find(env: Environment, typed: str, by: Author) -> Asked:
     client = None if code is None else await env[Clients].get(code.client_row_id)
     if code is None or client is None:
         raise _unknown()
-    return Asked(code, ConsentRequest(client, "", code.scopes, None, None, code.resource))
+    return PendingDevice(code, ConsentRequest(client, "", code.scopes, None, None, code.resource))
 
 
 async def decide(
-    env: Environment, asked: Asked, proof: Proof, by: Author, *, allows: bool, first: bool
+    env: Environment, asked: PendingDevice, proof: Proof, by: Author, *, allows: bool, first: bool
 ) -> None:
     """Stores the decision of the user of `by`, the only one on this code. `asked.wanted.scopes` are
     those that they allow, narrowed to their role; they are remembered with `first`. Raises

@@ -19,7 +19,12 @@ from portico.core.networks import Destinations
 from portico.core.oauth import MAX_URI_LENGTH, AuthorizationRefused, Client
 from portico.core.scopes import SCOPES, VERIFY
 from portico.core.times import SECOND, Clock
-from portico.features.access.client_keys import Claims, keys_of, published_keys, signed_claims
+from portico.features.access.client_keys import (
+    AssertionClaims,
+    keys_of,
+    published_keys,
+    signed_claims,
+)
 from portico.features.access.clients import Registration, checked
 from portico.features.access.storage import Clients
 from portico.outbound.exchange import Unsent
@@ -138,7 +143,7 @@ class Documents:
             return kept.read
         return msgspec.structs.replace(kept.read, id=row.id, created_at=row.created_at)
 
-    async def claims(self, client: Client, assertion: str) -> Claims | None:
+    async def claims(self, client: Client, assertion: str) -> AssertionClaims | None:
         """The claims of an assertion that a client has signed; None if it has not. A key that is
         not known is looked for at its `jwks_uri`, but not again within five minutes. Raises
         `AuthorizationRefused` (`invalid_client`)."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from portico.core.oauth import AuthorizationRefused
 from portico.core.sessions import Session
 from portico.environment import Environment
-from portico.features.access.authorization import MAX_LENGTH, MAX_STATE_LENGTH, Answer
+from portico.features.access.authorization import MAX_LENGTH, MAX_STATE_LENGTH, AuthorizationAnswer
 from portico.features.access.signing import Claims, Signer
 from portico.features.access.storage import Clients
 
@@ -52,5 +52,5 @@ async def read_logout(env: Environment, parameters: Sequence[tuple[str, str]]) -
             "This post_logout_redirect_uri is not registered for the application.",
         )
     state = {"state": known["state"]} if "state" in known else {}
-    onward = Answer(uri, state).address if state and uri else uri
+    onward = AuthorizationAnswer(uri, state).address if state and uri else uri
     return LogoutRequest(client.name if client else "", onward, hint)

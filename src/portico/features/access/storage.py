@@ -29,7 +29,7 @@ from portico.data.table import (
     LOADED_BOOLEAN,
     SCOPES,
     WORDS,
-    Form,
+    ColumnForm,
     Table,
     cuts,
     delete_grants,
@@ -47,11 +47,11 @@ class OwnedKey(Owner, frozen=True, kw_only=True):
     key: ApiKey
 
 
-_SCOPES = Form(
+_SCOPES = ColumnForm(
     lambda scopes: None if scopes is None else spelled(scopes),
     lambda text: None if text is None else frozenset(text.split()),
 )
-_NETWORKS = Form(
+_NETWORKS = ColumnForm(
     lambda networks: None if networks is None else " ".join(networks),
     lambda text: None if text is None else tuple(text.split()),
 )
@@ -414,7 +414,7 @@ class Consent(msgspec.Struct, frozen=True):
     given_at: int
 
 
-class Application(msgspec.Struct, frozen=True):
+class AllowedApplication(msgspec.Struct, frozen=True):
     """A client that a user has allowed something: all scopes of it, since when, and when it last
     used them (epoch milliseconds)."""
 
@@ -523,13 +523,13 @@ class Grants:
 
     async def applications(
         self, user_id: int, now: int, *, offset: int, limit: int
-    ) -> Page[Application]:
+    ) -> Page[AllowedApplication]:
         """One page of the clients that a user allows something, the one allowed last first. The
         total is 0 past the last page."""
         values = {"user_id": user_id, "now": now, "offset": offset, "limit": limit}
         rows = await self._db.slow.all(_APPLICATIONS, values)
         return counted_page(
-            rows, lambda row: Application(row[0], frozenset(row[1].split()), *row[2:])
+            rows, lambda row: AllowedApplication(row[0], frozenset(row[1].split()), *row[2:])
         )
 
     async def allows(self, reader: Reader, user_id: int, client_row_id: int, now: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, S
 from typing import TYPE_CHECKING, Any
 
 from portico.cli.lazy import lazy_imports
-from portico.cli.record_files import Target, add_arguments, export_file, import_file
+from portico.cli.record_files import FileTarget, add_arguments, export_file, import_file
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -87,7 +87,7 @@ class _Products:
         return files.rows(form, batch)
 
 
-async def _products(_env: Environment) -> Target:
+async def _products(_env: Environment) -> FileTarget:
     return _Products()
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 from portico.core.errors import AuthenticationRequired
 from portico.core.oauth import AuthorizationRefused
 from portico.features.access.authorization import (
-    Answer,
+    AuthorizationAnswer,
     AuthorizationRequest,
     ConsentRequest,
     Parameters,
@@ -87,7 +87,7 @@ def _kept_here(visit: Visit, returned: Returned) -> AuthorizationRefused:
     return AuthorizationRefused(returned.error, returned.message)
 
 
-def _back(visit: Visit, answer: Answer) -> Reply:
+def _back(visit: Visit, answer: AuthorizationAnswer) -> Reply:
     """Takes the browser back to the client, by a redirect or by a form that sends itself."""
     if not answer.by_form:
         return see_other(answer.address)

@@ -18,7 +18,7 @@ from portico.features.access.clients import (
     register_client,
     renew_secret,
 )
-from portico.features.access.storage import Application, Clients, Grants
+from portico.features.access.storage import AllowedApplication, Clients, Grants
 from portico.features.signin.pages.step_up import fresh
 from portico.features.signin.service import end_application
 from portico.web.messages import Reply
@@ -203,7 +203,7 @@ PAGES = (
 
 async def allowed_by(
     env: Environment, user_id: int, now: int, *, page: int = 1
-) -> Page[tuple[Application, Client]]:
+) -> Page[tuple[AllowedApplication, Client]]:
     """A page of the applications that an account allows something, each with its client."""
     found = await env[Grants].applications(user_id, now, offset=offset_of(page), limit=PER_PAGE)
     clients = [(one, await env[Clients].get(one.client_row_id)) for one in found.rows]
@@ -214,7 +214,7 @@ async def show_applications(visit: Visit) -> Reply:
     """GET /applications."""
     owner = await visit.owner()
 
-    async def on(page: int) -> Page[tuple[Application, Client]]:
+    async def on(page: int) -> Page[tuple[AllowedApplication, Client]]:
         if owner is None:
             return Page([], 0)
         return await allowed_by(visit.env, owner.id, visit.request.now, page=page)
