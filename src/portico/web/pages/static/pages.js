@@ -114,6 +114,11 @@ document.addEventListener("change", (event) => {
   if (all) all.checked = boxes(name).every((box) => box.checked);
 });
 
+// A list that was searched while one typed is not loaded again when one leaves the field: what is selected would be lost.
+document.addEventListener("change", (event) => {
+  if (event.target.matches(".filters [type=search]")) event.stopPropagation();
+}, true);
+
 // On a checkbox, Enter would press the first of the buttons for the selected rows.
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && event.target.matches(".several [type=checkbox]")) event.preventDefault();
