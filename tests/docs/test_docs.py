@@ -87,7 +87,9 @@ def test_the_table_of_decisions_has_each_with_its_title() -> None:
 
 @pytest.mark.parametrize("name", ["docs/catalogue.md", "docs/requests.md"])
 def test_every_word_in_bold_of_a_guide_to_the_dashboard_is_on_its_pages(name: str) -> None:
-    files = [path for path in (ROOT / "src/portico/web/pages").rglob("*") if path.suffix in PAGES]
+    source = ROOT / "src/portico"
+    files = [path for path in (source / "web/pages").rglob("*") if path.suffix in PAGES]
+    files += source.rglob("templates/*.html")
     text = "\n".join(path.read_text("utf-8") for path in files)
     words = re.findall(r"\*\*(.+?)\*\*", document(name).prose, re.DOTALL)
     assert {word for word in words if word.lower() not in text.lower()} == set()

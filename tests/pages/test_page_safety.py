@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from importlib import resources
 from urllib.parse import urlencode
 
 import msgspec
@@ -22,6 +21,7 @@ from portico.mounts import ACCOUNT, LIVE, SHOWING
 from portico.web.cookies import SECOND_STEP
 from portico.web.messages import FORM
 from portico.web.pages.forms import BODY_LIMIT, MAX_FIELDS
+from portico.web.pages.html import FOLDERS
 from portico.web.pages.responder import LOOKING, PageResponder
 from portico.web.pages.search import search_page
 from portico.web.pages.site import PageRoute
@@ -313,7 +313,9 @@ async def test_failed_sign_ins_are_slowed_down_on_the_page(api: Api) -> None:
 
 def test_htmx_requests_of_templates_are_get_alone() -> None:
     """`pages.js` visits what was refused: so nothing but GET may be asked for in that way."""
-    for template in resources.files("portico.web.pages").joinpath("templates").iterdir():
+    templates = [template for folder in FOLDERS for template in folder.iterdir()]
+    assert len({template.name for template in templates}) == len(templates)
+    for template in templates:
         verbs = set(re.findall(r"\bhx-(get|post|put|patch|delete|boost)\b", template.read_text()))
         assert verbs <= {"get"}, template.name
 

@@ -10,6 +10,10 @@ from portico.web.pages import filters
 from portico.web.pages.files import asset_path, content
 from portico.web.reference.markdown import coloured, inline, prose
 
+_PACKAGE = Path(__file__).parents[2]
+FOLDERS = sorted([*_PACKAGE.glob("*/templates"), *_PACKAGE.glob("*/*/templates")])
+"""Where templates stand: each with the pages that it is for. Their names are unique."""
+
 
 def _mark() -> Markup:
     """The icon as inline SVG: an image would be one more request that delays the first paint."""
@@ -20,7 +24,7 @@ def _mark() -> Markup:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        loader=FileSystemLoader(FOLDERS),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
