@@ -122,11 +122,3 @@ async def test_a_suspended_account_calls_no_tools(api: Api) -> None:
     assert (await post(agent, "tools/list")).status_code == 200
     await suspend(api.live, agent.user.id, OPERATOR)
     refused(await post(agent, "tools/list"), 401)
-
-
-async def test_a_change_by_an_agent_is_in_the_audit_log_with_its_grant(api: Api) -> None:
-    agent = await token_for(api, "editor", "write:products", MCP)
-    values = {"name": "Lamp", "category": "light", "price": 1}
-    await call(agent, "create_record", kind="products", values=values)
-    rows = await api.live.db.all("SELECT action, credential FROM audit ORDER BY id")
-    assert rows[-1] == ("product.created", "oauth")

@@ -22,6 +22,7 @@ def test_what_a_server_did_is_told_with_who_asked_for_it(on_each: Running) -> No
         "user": {"id": on_each.installation.facts["admin"]["id"], "email": ADMIN},
         "credential": "api_key",
         "credential_id": 1,
+        "client": None,
         "address": "127.0.0.1",
         "target": "product",
         "target_id": str(answer.json["data"]["id"]),

@@ -24,6 +24,7 @@ MODELS: dict[str, type] = {
     "AccountItem": models.AccountItem,
     "ApiKeyItem": models.ApiKey,
     "ApiKeyWithSecret": models.ApiKeyWithSecret,
+    "AuditClient": models.AuditClient,
     "AuditEntry": models.AuditEntry,
     "AuditUser": models.AuditUser,
     "DeliveryItem": models.Delivery,

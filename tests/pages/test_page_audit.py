@@ -13,6 +13,7 @@ from portico.core.times import DAY
 from portico.features.access.storage import Clients
 from portico.features.events.audit import Audit
 from portico.features.signin.rules import SignInRefused
+from signing_in import client_of, tokens_of
 
 
 @pytest.fixture
@@ -131,6 +132,21 @@ async def test_audit_ids_lead_to_pages_of_existing_resources_alone(api: Api) -> 
         assert (await admin.get(link)).status_code == 200, link
 
 
+async def test_audit_names_the_application_that_acted_for_somebody(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    editor = await api.account("editor")
+    shop = (await client_of(api.live, scopes="write:products")).client
+    token = (await tokens_of(api.live, shop, editor, "write:products")).access_token
+    agent = api.stranger(authorization=f"Bearer {token}")
+    await agent.post("/products", json={"name": "Lamp", "category": "light", "price": 1})
+    page = await admin.get("/audit?action=product.created")
+    assert f"{editor.email}</a> by Shop</td>" in page.text.replace("<wbr>", "")
+    [path] = re.findall(r'href="/dashboard(/audit/\d+)"', page.text.partition("<tbody>")[2])
+    shown = await admin.get(path)
+    link = f'<a href="/dashboard/clients/{shop.id}">Shop</a> <code>{shop.client_id}</code>'
+    assert f"<dt>Application</dt><dd>{link}</dd>" in shown.text.replace("\n", "")
+
+
 async def test_audit_entry_has_a_page_with_its_details(api: Api) -> None:
     boss, admin = await signed_in(api, "admin")
     other = await api.account()
@@ -143,5 +159,6 @@ async def test_audit_entry_has_a_page_with_its_details(api: Api) -> None:
     assert answer.headers["x-request-id"] in shown.text
     for link in (f"/users/{boss.id}", f"/users/{other.id}", f"/keys/{caller.record.id}"):
         assert f'href="/dashboard{link}"' in shown.text, link
+    assert "<dt>Application" not in shown.text
     for missing in ("/audit/999999", "/audit/0", f"/sandbox{path}"):
         assert (await admin.get(missing)).status_code == 404, missing

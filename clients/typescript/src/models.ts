@@ -81,7 +81,9 @@ export type OAuthClientFilters = Query<"list_clients">;
 
 /** The account of an actor. */
 export type AuditUser = Schemas["AuditUser"];
-/** An entry of the audit log: who did what, when and from where. `user` is null if no account is known. */
+/** The OAuth client that acted for the account, as it was called then. */
+export type AuditClient = Schemas["AuditClient"];
+/** An entry of the audit log: who did what, when and from where. `user` is null if no account is known, `client` unless by an OAuth token. */
 export type AuditEntry = Schemas["AuditEntry"];
 /** Which entries to list, oldest first: of one `action`, by the user `actor_id`, about one `target` such as `product:17`. */
 export type AuditFilters = Query<"list_audit">;

@@ -63,7 +63,10 @@ Portico itself (`system`) and unknown clients (`none`)."""
 
 
 class Actor(msgspec.Struct, frozen=True):
-    """Who changes something: an account by one of its credentials, an operator, or Portico."""
+    """Who changes something: an account by one of its credentials, an operator, or Portico.
+
+    `client_id` and `client_name` are those of the OAuth client that acts for the account, if any.
+    """
 
     user_id: int | None = None
     email: str | None = None
@@ -71,6 +74,8 @@ class Actor(msgspec.Struct, frozen=True):
     credential_id: int | None = None
     address: str | None = None
     request_id: str | None = None
+    client_id: str | None = None
+    client_name: str | None = None
 
 
 class Author(msgspec.Struct, frozen=True):
@@ -108,7 +113,10 @@ class Author(msgspec.Struct, frozen=True):
         return self.without_principal.named(credential=how, credential_id=None, **who)
 
     def named(self, **values: Any) -> "Author":
-        """The same with these values of `Actor` in the audit log."""
+        """The same with these values of `Actor` in the audit log. Another credential is no
+        client's."""
+        if "credential" in values:
+            values |= {"client_id": None, "client_name": None}
         return msgspec.structs.replace(self, actor=msgspec.structs.replace(self.actor, **values))
 
 
@@ -129,6 +137,8 @@ class Entry(msgspec.Struct, frozen=True):
     email: str | None
     credential: str
     credential_id: int | None
+    client_id: str | None
+    client_name: str | None
     address: str | None
     target: str | None
     target_id: str | None

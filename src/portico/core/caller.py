@@ -44,6 +44,9 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     """The live account of a mirror user in the sandbox; None for other users."""
     resource: str | None = None
     """What an OAuth token is for (RFC 8707); None: the API."""
+    client_id: str | None = None
+    """The OAuth client that acts by the token; None for other credentials."""
+    client_name: str | None = None
 
     def works_at(self, resource: str | None) -> bool:
         """Whether the credential is good at a resource; None: at the API. Only OAuth tokens are

@@ -213,6 +213,8 @@ class TypedRequest(Generic[Q_co, B_co]):
             caller.credential_id,
             self.address,
             self.id,
+            caller.client_id,
+            caller.client_name,
         )
         return Author(actor, caller)
 

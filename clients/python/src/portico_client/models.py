@@ -216,9 +216,17 @@ class AuditUser:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditClient:
+    """The OAuth client that acted for the account, as it was called then."""
+
+    client_id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class AuditEntry:
     """An entry of the audit log: who did what, when and from where. `user` is None if no account is
-    known."""
+    known, `client` unless by an OAuth token."""
 
     id: int
     at: datetime
@@ -226,6 +234,7 @@ class AuditEntry:
     user: AuditUser | None
     credential: str
     credential_id: int | None
+    client: AuditClient | None
     address: str | None
     target: str | None
     target_id: str | None

@@ -1100,7 +1100,14 @@ export interface components {
              */
             key?: string;
         };
-        /** @description One entry; `user` is null if no account is known. */
+        /** @description The OAuth client that acted for the account, as it was called then. */
+        AuditClient: {
+            /** @example client_6a1f */
+            client_id: string;
+            /** @example Payroll */
+            name: string;
+        };
+        /** @description One entry; `user` is null if no account is known, `client` unless by an OAuth token. */
         AuditEntry: {
             /**
              * @description Assigned by the service, never reused.
@@ -1122,6 +1129,7 @@ export interface components {
              */
             credential: string;
             credential_id: number | null;
+            client: components["schemas"]["AuditClient"] | null;
             /** @example 192.0.2.7 */
             address: string | null;
             /**
@@ -6679,6 +6687,10 @@ export interface operations {
                      *           },
                      *           "credential": "api_key",
                      *           "credential_id": 17,
+                     *           "client": {
+                     *             "client_id": "client_6a1f",
+                     *             "name": "Payroll"
+                     *           },
                      *           "address": "192.0.2.7",
                      *           "target": "product",
                      *           "target_id": "17",

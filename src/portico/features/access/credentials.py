@@ -273,6 +273,8 @@ class Credentials:
             token_id=owned.token.id,
             narrow=granted is not None,
             resource=owned.grant.resource,
+            client_id=owned.client_id,
+            client_name=owned.client_name,
         )
 
 

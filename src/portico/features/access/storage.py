@@ -298,7 +298,7 @@ class Clients:
 
     async def update(self, tx: Transaction, client: Client) -> None:
         """Stores every changeable field of a client again."""
-        tx.invalidate(CLIENTS.dependency())
+        tx.invalidate_all()  # callers by its grants, which are not listed here, have its name
         await tx.run(CLIENTS.update, CLIENTS.values(client))
 
     async def are_unused(self, before: int) -> bool:
@@ -366,10 +366,12 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class OwnedToken(Owner, frozen=True, kw_only=True):
-    """A token pair, its grant, and their user's current role and state."""
+    """A token pair, its grant and client, and their user's current role and state."""
 
     token: Token
     grant: Grant
+    client_id: str | None
+    client_name: str | None
 
     def holds(self, now: int) -> bool:
         """Whether the access token is valid: not expired, its grant not revoked, and its user not
@@ -436,8 +438,9 @@ CODES = Table(
 )
 
 _OWNED = f"""
-SELECT {OWNERS.of("u")}, {TOKENS.of("t")}, {GRANTS.of("g")}
-FROM tokens AS t JOIN grants AS g ON g.id = t.grant_id JOIN users AS u ON u.id = g.user_id"""
+SELECT {OWNERS.of("u")}, {TOKENS.of("t")}, {GRANTS.of("g")}, c.client_id, c.name
+FROM tokens AS t JOIN grants AS g ON g.id = t.grant_id JOIN users AS u ON u.id = g.user_id
+    LEFT JOIN oauth_clients AS c ON c.id = g.client_row_id"""
 _BY_ACCESS = f"{_OWNED} WHERE t.access_hash = :hash"
 _BY_REFRESH = f"{_OWNED} WHERE t.refresh_hash = :hash"
 _VALID = "revoked_at IS NULL AND expires_at > :now"
@@ -496,7 +499,13 @@ DELETE FROM authorization_codes WHERE user_id = :user_id
 
 
 def _owned_grant(row: Row) -> OwnedToken:
-    return OwnedToken(*row[_OWNER], token=TOKENS.read(row[_TOKEN]), grant=GRANTS.read(row[_GRANT]))
+    return OwnedToken(
+        *row[_OWNER],
+        token=TOKENS.read(row[_TOKEN]),
+        grant=GRANTS.read(row[_GRANT]),
+        client_id=row[-2],
+        client_name=row[-1],
+    )
 
 
 class Grants:

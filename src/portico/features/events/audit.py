@@ -33,10 +33,10 @@ RETURNING id"""
 # Checks the credential in the statement that writes the entry: as late as possible, and without
 # another round trip.
 _RECORD = """
-INSERT INTO audit (at, action, user_id, email, credential, credential_id, address, target,
-    target_id, details, request_id)
-SELECT :at, :action, :user_id, :email, :credential, :credential_id, :address, :target,
-    :target_id, :details, :request_id"""
+INSERT INTO audit (at, action, user_id, email, credential, credential_id, client_id, client_name,
+    address, target, target_id, details, request_id)
+SELECT :at, :action, :user_id, :email, :credential, :credential_id, :client_id, :client_name,
+    :address, :target, :target_id, :details, :request_id"""
 _RECORDED_WHERE = {kind: f"{_RECORD} WHERE {held} RETURNING id" for kind, held in HOLDS.items()}
 # The entries by an account and those about it are read separately, each by its own index.
 _OF_USER = ("user_id = {0:d}", "target = 'user' AND target_id = '{0:d}'")

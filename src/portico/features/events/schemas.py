@@ -183,8 +183,15 @@ class AuditUser(msgspec.Struct):
     email: Annotated[str | None, Meta(examples=["ada@example.com"])]
 
 
+class AuditClient(msgspec.Struct):
+    """The OAuth client that acted for the account, as it was called then."""
+
+    client_id: Annotated[str, Meta(examples=["client_6a1f"])]
+    name: Annotated[str, Meta(examples=["Payroll"])]
+
+
 class AuditEntry(msgspec.Struct):
-    """One entry; `user` is null if no account is known."""
+    """One entry; `user` is null if no account is known, `client` unless by an OAuth token."""
 
     id: Identifier
     at: Timestamp
@@ -192,6 +199,7 @@ class AuditEntry(msgspec.Struct):
     user: AuditUser | None
     credential: Annotated[str, Meta(description="How the actor was known.", examples=["api_key"])]
     credential_id: Identifier | None
+    client: AuditClient | None
     address: Annotated[str | None, Meta(examples=["192.0.2.7"])]
     target: Annotated[str | None, Meta(description="A kind.", examples=["product"])]
     target_id: Annotated[str | None, Meta(examples=["17"])]
@@ -266,6 +274,7 @@ def entry_out(entry: Entry) -> AuditEntry:
         AuditUser(entry.user_id, entry.email) if known else None,
         entry.credential,
         entry.credential_id,
+        AuditClient(entry.client_id, entry.client_name or "") if entry.client_id else None,
         entry.address,
         entry.target,
         entry.target_id,

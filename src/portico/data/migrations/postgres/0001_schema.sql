@@ -515,7 +515,7 @@ CREATE TABLE idempotency_keys (
 );
 CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
 
--- Who did what. Accounts stand here by id and e-mail, without a reference: they may be gone. `audit_N` is the
+-- Who did what. Accounts and clients stand here by id and name, without a reference: they may be gone. `audit_N` is the
 -- partition that ends before the id (N + 1) * 16,777,216; the first one also has all lower ids. What fits none
 -- stands in `audit_rest`.
 CREATE TABLE audit (
@@ -526,6 +526,8 @@ CREATE TABLE audit (
     email TEXT,
     credential TEXT NOT NULL,
     credential_id BIGINT,
+    client_id TEXT,
+    client_name TEXT,
     address TEXT,
     target TEXT COLLATE "C",
     target_id TEXT COLLATE "C",

@@ -470,7 +470,7 @@ CREATE TABLE idempotency_keys (
 ) STRICT;
 CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
 
--- Who did what. Accounts stand here by id and e-mail, without a reference: they may be gone.
+-- Who did what. Accounts and clients stand here by id and name, without a reference: they may be gone.
 CREATE TABLE audit (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     at INTEGER NOT NULL,
@@ -479,6 +479,8 @@ CREATE TABLE audit (
     email TEXT,
     credential TEXT NOT NULL,
     credential_id INTEGER,
+    client_id TEXT,
+    client_name TEXT,
     address TEXT,
     target TEXT,
     target_id TEXT,

@@ -106,7 +106,8 @@ def _cells(entry: Entry) -> Sequence[str]:
         str(entry.id),
         minute(entry.at),
         plain(entry.email or "-"),
-        _named(entry.credential, entry.credential_id),
+        _named(entry.credential, entry.credential_id)
+        + (f" ({plain(entry.client_name)})" if entry.client_name else ""),
         entry.address or "-",
         entry.action,
         _named(entry.target or "-", entry.target_id),

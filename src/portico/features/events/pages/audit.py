@@ -123,6 +123,8 @@ def _named(entry: Entry) -> Iterator[Named]:
         yield "user", str(entry.user_id)
     if entry.credential_id is not None:
         yield entry.credential, str(entry.credential_id)
+    if entry.client_id is not None:
+        yield "client", entry.client_id
     if entry.target is not None and entry.target_id is not None:
         yield entry.target, entry.target_id
     for name, value in msgspec.json.decode(entry.details).items():
