@@ -18,6 +18,17 @@ def test_every_request_has_a_line_with_its_id_and_caller(installation: Installat
         assert line["address"] == "127.0.0.1"
 
 
+def test_line_of_an_oauth_token_names_the_client_that_acts(installation: Installation) -> None:
+    words = ("--scope", "read:users", "--grant", "client_credentials")
+    made = installation.told("clients", "create", "--name", "Till", *words)
+    form = {"grant_type": "client_credentials", "client_id": made["client_id"]}
+    with installation.serving() as service:
+        secret = {"client_secret": made["client_secret"]}
+        given = service.ask("/auth/token", method="POST", form={**form, **secret})
+        line = service.line_of(service.ask("/v1/users/me", key=given.json["access_token"]))
+    assert (line["credential"], line["client_id"]) == ("oauth", made["client_id"])
+
+
 def test_line_of_any_request_fits_what_a_pipe_keeps_together(installation: Installation) -> None:
     with installation.serving() as service:
         path = "/v1/" + "%01" * 5_000

@@ -42,6 +42,7 @@ MOST_LINES = 250
 
 METHOD_LENGTH = 32
 PATH_LENGTH = 512
+CLIENT_LENGTH = 200
 """The most characters of each in a line, so that even with JSON's escapes the line stays below the
 4 KiB that a pipe writes atomically."""
 
@@ -70,6 +71,7 @@ class _Line(msgspec.Struct, tag_field="event", tag="request", gc=False):
     credential: str | None
     credential_id: int | None
     level: str = "info"
+    client_id: str | UnsetType = UNSET
     trace_id: str | UnsetType = UNSET
 
 
@@ -98,6 +100,7 @@ def _line(
         caller.user_id if caller else None,
         caller.credential if caller else None,
         caller.credential_id if caller else None,
+        client_id=_cut(caller.client_id, CLIENT_LENGTH) if caller and caller.client_id else UNSET,
         trace_id=trace_id or UNSET,
     )
 
