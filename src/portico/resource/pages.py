@@ -77,7 +77,9 @@ MOST_COLUMNS = 5
 """How many fields a list shows besides the first column."""
 
 MOST_KNOWN = 200
-"""How many values a field suggests; others can be typed."""
+MOST_FILTERED = 50
+"""How many values a field of a form suggests, and a filter, since lists are loaded more often;
+others can be typed."""
 
 MOST_NAMED = 5
 """How many records a question names."""
@@ -300,7 +302,7 @@ class KindPages:
             head=self.heading,
             filters=self.filters,
             known={
-                one.name: await records.known(one.field, MOST_KNOWN)
+                one.name: await records.known(one.field, MOST_FILTERED)
                 for one in self.filters
                 if PREFIX + one.name in self.suggested
             },
