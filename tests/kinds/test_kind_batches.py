@@ -43,6 +43,8 @@ async def test_all_or_nothing_has_the_status_of_the_first_fault(api: Api) -> Non
     items[2] = {"name": "", "code": "c3"}
     answer = await caller.post("/things/batch", json={"items": items, "atomic": True})
     assert refused(answer, 422).keys() == {"items.2.name"}
+    answer = await caller.post("/things/batch", json={"items": [items[2]], "atomic": True})
+    assert refused(answer, 422).keys() == {"items.0.name"}
     assert (await caller.get("/things")).json()["data"] == []
     items[2] = body("things", 3)
     headers = {"idempotency-key": "k"}

@@ -52,7 +52,10 @@ SAID_BY_NO_SCHEMA = {
     ("POST", "/clients", 422): OF_A_CLIENT,
     ("PATCH", "/clients/{id}", 422): OF_A_CLIENT,
     # A kind that there is; a service and a plan that the settings declare.
-    ("GET", "/audit", 400): {("target", "must be a kind and an id")},
+    ("GET", "/audit", 400): {
+        ("target", "must be a kind and an id"),
+        ("target", "must not be empty"),
+    },
     ("GET", "/usage", 400): {
         ("service", "is not declared"),
         ("from", "must "),

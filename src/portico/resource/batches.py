@@ -134,7 +134,7 @@ async def run(
         except PorticoError:
             for item in some:
                 try:
-                    results += await _together(env, target, [item], upsert_by, by)
+                    results += await _together(env, target, [item], upsert_by, by, named=False)
                 except PorticoError as error:
                     if status_of(type(error)) not in _OF_AN_ITEM:
                         raise
@@ -153,9 +153,15 @@ def _refused(error: PorticoError) -> BatchResult:
 
 
 async def _together(
-    env: Environment, target: Target, items: Sequence[Any], upsert_by: str | None, by: Author
+    env: Environment,
+    target: Target,
+    items: Sequence[Any],
+    upsert_by: str | None,
+    by: Author,
+    *,
+    named: bool = True,
 ) -> list[BatchResult]:
-    """Stores all items or none. Raises `PorticoError`, whose faults name the item."""
+    """Stores all items or none. Raises `PorticoError`, whose faults name the item if `named`."""
 
     async def work(changing: Any) -> list[BatchResult]:
         made = []
@@ -163,7 +169,7 @@ async def _together(
             try:
                 made.append(await _store(target, changing, item, upsert_by))
             except PorticoError as error:
-                if len(items) > 1:
+                if named:
                     error.details = tuple(
                         Fault(f"items.{number}.{fault.field}", fault.message)
                         for fault in error.details
