@@ -118,6 +118,8 @@ def filter_failure(
 ) -> bool:
     """Whether a failed check is a fault of Portico's."""
     if isinstance(failure, AcceptedNegativeData):
+        if response.status_code == 413:  # refused for its size, before anything is read
+            return False
         # White space around a header's value is not part of it (RFC 9110 §5.5).
         sent = dict(case.headers).get("Idempotency-Key", "")
         return bool(sent == sent.strip())
