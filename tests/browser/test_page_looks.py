@@ -282,7 +282,7 @@ KINDS = """() => [...new Set([...document.querySelectorAll("body, body *")].map(
 ].join()))]"""
 
 
-MAX_BYTES = 60 * 1024
+MAX_BYTES = 64 * 1024
 WEIGHT = (
     "performance.getEntries().reduce((sum, {encodedBodySize}) => sum + (encodedBodySize ?? 0), 0)"
 )
