@@ -224,8 +224,8 @@ class RefusedRequest(CommandError):
         super().__init__(reason)
         self.status = answer.code
         self.error = error
-        told = answer.headers.get("retry-after") or ""
-        self.retry_after = int(told) if re.fullmatch("[0-9]{1,6}", told) else 60
+        seconds = answer.headers.get("retry-after") or ""
+        self.retry_after = int(seconds) if re.fullmatch("[0-9]{1,6}", seconds) else 60
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -241,5 +241,5 @@ def _reason(error: HTTPError) -> tuple[str, Any]:
         refusal = msgspec.json.decode(error.read())["error"]
         return f"{refusal['code']}: {plain(refusal['message'])}", refusal
     except (msgspec.MsgspecError, KeyError, TypeError, OSError):
-        told = f"The answer is {error.code}, and not from Portico."
-        return told, {"message": told, "details": []}
+        message = f"The answer is {error.code}, and not from Portico."
+        return message, {"message": message, "details": []}

@@ -303,8 +303,8 @@ def _refused_of(rows: Sequence[FileRow], refusal: RefusedRequest) -> FileRow:
     if number is None or refusal.status not in (400, 404, 409, 422):
         raise refusal
     row = rows[number]
-    told = faults or [Fault(ROW, refusal.error["message"])]
-    return FileRow(row.line, row.end, {}, told, row.id)
+    faults = faults or [Fault(ROW, refusal.error["message"])]
+    return FileRow(row.line, row.end, {}, faults, row.id)
 
 
 class _Number:

@@ -290,8 +290,8 @@ def _row_of(kind: Compiled, row: Any, record: Any) -> Any:
         values[field.name] = kind.readers[field.name].read(sent, field.name, faults)
     found = [*faults.unreadable, *faults.broken]
     if found:
-        told = "; ".join(f"{fault.field} {fault.message}" for fault in found)
-        raise RuleError(f"a rule of {kind.many} returned a record that breaks its rules: {told}")
+        broken = "; ".join(f"{fault.field} {fault.message}" for fault in found)
+        raise RuleError(f"a rule of {kind.many} returned a record that breaks its rules: {broken}")
     return kind.changed(row, values)
 
 
@@ -300,8 +300,8 @@ def change_faults(kind: Compiled, before: Any, values: Mapping[str, Any]) -> lis
     faults = []
     for field in kind.states:
         new = values.get(field.name)
-        if new is not None and (told := field.follow(kind.stored(before, field), new)):
-            faults.append(Fault(field.name, told))
+        if new is not None and (refusal := field.follow(kind.stored(before, field), new)):
+            faults.append(Fault(field.name, refusal))
     return faults + [
         Fault(field.name, "cannot be changed")
         for field in kind.fixed

@@ -152,12 +152,12 @@ class Compiled:
 
     def _shapes(self) -> None:
         """The shapes that are read and written, and the functions between them and rows."""
-        name, told = self.name, self.kind.about
+        name, about = self.name, self.kind.about
         listed = [(field.name, _answer(field)) for field in self.listed]
         times = [(CREATED, Timestamp), ("updated_at", Timestamp)]
         of_item = [("id", Identifier), *listed, *times]
         self.item_shape: Any = msgspec.defstruct(
-            f"{name}Item", of_item, frozen=True, namespace={"__doc__": f"In a list: {told}"}
+            f"{name}Item", of_item, frozen=True, namespace={"__doc__": f"In a list: {about}"}
         )
         message = f"{self.words.capitalize()} created."
         self.body_shape: Any = msgspec.defstruct(
@@ -166,7 +166,7 @@ class Compiled:
             bases=(self.item_shape,),
             frozen=True,
             namespace={
-                "__doc__": told,
+                "__doc__": about,
                 "message": message,
                 "__annotations__": {"message": ClassVar[str]},
             },
@@ -256,12 +256,12 @@ class Compiled:
                 parameters.append((name, _parameter(field), self.chosen.get(name)))
         parameters += self.ordering()
         if self.searched:
-            told = " and ".join(field.name for field in self.searched)
+            fields = " and ".join(field.name for field in self.searched)
             search = Param(
                 _SEARCH,
                 empty=True,
                 type="string",
-                description=f"Full-text search over {told}. All words must match, in any case and"
+                description=f"Full-text search over {fields}. All words must match, in any case and"
                 " accent, the last one as a prefix; most relevant first.",
             )
             parameters.append(("search", Annotated[str, search], ""))

@@ -573,8 +573,8 @@ class RuledField(Field):
 
 def email_field(**options: Any) -> RuledField:
     """An e-mail address."""
-    told = "At most 254 characters."
-    return RuledField("email", email, "ada@example.com", description=told, **options)
+    about = "At most 254 characters."
+    return RuledField("email", email, "ada@example.com", description=about, **options)
 
 
 def url_field(**options: Any) -> RuledField:
@@ -814,10 +814,10 @@ class _Described:
     def schema(self) -> dict[str, Any]:
         """See `FieldKind.schema`."""
         field, schema = self._field, dict(self._kind.schema())
-        told = [field.about, schema.get("description", "")]
+        parts = [field.about, schema.get("description", "")]
         if self._default not in (NOTHING, None, "", [], {}):
-            told.append(f"Default: `{plain_json(field.sent(self._default))}`.")
-        if description := " ".join(filter(None, told)):
+            parts.append(f"Default: `{plain_json(field.sent(self._default))}`.")
+        if description := " ".join(filter(None, parts)):
             schema["description"] = description
         if self._optional:
             schema["type"] = [schema["type"], "null"]

@@ -368,8 +368,8 @@ def _csv(columns: Columns, lines: Lines, *, update: bool) -> Iterator[FileRow]:
             lines.begin_row()
             continue
         except csv.Error as error:
-            told = _fault_message(error) if lines.is_utf8 else NOT_UTF8
-            yield FileRow(line, lines.end, {}, [Fault(ROW, told)])
+            message = _fault_message(error) if lines.is_utf8 else NOT_UTF8
+            yield FileRow(line, lines.end, {}, [Fault(ROW, message)])
             lines.begin_row()
             continue
         if not any(cells):
@@ -424,8 +424,8 @@ def _header(
         records = csv.reader(rest, delimiter=separator, strict=True)
         cells = next(records, [])
     except (TooLong, csv.Error) as error:
-        told = _fault_message(error) if lines.is_utf8 else NOT_UTF8
-        raise _bad_header(columns, lines.text, separator, f"The CSV header {told}.") from None
+        message = _fault_message(error) if lines.is_utf8 else NOT_UTF8
+        raise _bad_header(columns, lines.text, separator, f"The CSV header {message}.") from None
     if not lines.is_utf8:
         raise Unreadable(f"The CSV header {NOT_UTF8}: save the file as UTF-8.")
     allowed = f"The fields are {', '.join(columns.all)}, separated by {_SEPARATORS[separator]}."
@@ -520,9 +520,9 @@ def _row(
         values = read_object(columns.create, value, "", faults)
     if found := [*faults.unreadable, *faults.broken]:
         whole = value | given
-        told = {fault.field: beginning(whole, fault.field) for fault in found}
+        beginnings = {fault.field: beginning(whole, fault.field) for fault in found}
         found = sorted((_advised(columns, fault, value) for fault in found), key=columns.place)
-        return FileRow(line, end, {}, found, row_id, told)
+        return FileRow(line, end, {}, found, row_id, beginnings)
     if not row_id:
         values = sent(columns.create(**values))
     return FileRow(line, end, values, [], row_id)
@@ -542,8 +542,8 @@ def _advised(columns: Columns, fault: Fault, value: dict[str, Any]) -> Fault:
 
 def _id(columns: Columns, value: Any, faults: Faults, *, update: bool) -> int:
     if not update:
-        told = f"must be omitted unless the import updates existing {columns.many}"
-        faults.cannot_read(_ID, told)
+        message = f"must be omitted unless the import updates existing {columns.many}"
+        faults.cannot_read(_ID, message)
     elif type(value) is not int or not 0 < value <= MAX_ID:
         faults.cannot_read(_ID, f"must be the id of {columns.reference}")
     else:

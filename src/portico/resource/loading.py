@@ -141,8 +141,8 @@ def _execute(path: Path) -> FileFault | None:
         ]
         line = frames[-1].lineno or 0 if frames else 0
         file = frames[-1].filename if frames else str(path)
-        told = f"{type(error).__name__}: {error}".replace("\n", " ")
-        return FileFault(file, line, f"cannot be loaded: {told}")
+        cause = f"{type(error).__name__}: {error}".replace("\n", " ")
+        return FileFault(file, line, f"cannot be loaded: {cause}")
     return None
 
 
@@ -168,9 +168,9 @@ def _faults(kinds: Sequence[Kind[Any]], known_roles: Collection[str]) -> Iterato
                 )
             elif name in seen:
                 first = seen[name]
-                told = f"{Path(first.file).name}:{first.line}"
+                where = f"{Path(first.file).name}:{first.line}"
                 yield FileFault(
-                    *kind.place, f"{what}={name!r} is declared at {told}: choose another name"
+                    *kind.place, f"{what}={name!r} is declared at {where}: choose another name"
                 )
             seen.setdefault(name, kind.place)
         yield from _faults_of(kind, targets, known_roles)
@@ -249,8 +249,8 @@ def _list_faults(kind: Kind[Any], by_name: dict[str, Field]) -> Iterator[FileFau
 
 def _indexed_faults(kind: Kind[Any], field: Field, what: str) -> Iterator[FileFault]:
     if isinstance(field, TextField) and field.high > LONGEST_INDEXED:
-        told = f"{what} name {field.name!r}: only text of at most {LONGEST_INDEXED} characters"
-        yield FileFault(*kind.place, f"{told} can be one of them")
+        named = f"{what} name {field.name!r}: only text of at most {LONGEST_INDEXED} characters"
+        yield FileFault(*kind.place, f"{named} can be one of them")
 
 
 def _field_faults(field: Field, targets: set[str]) -> Iterator[str]:
@@ -281,5 +281,5 @@ def _field_faults(field: Field, targets: set[str]) -> Iterator[str]:
         described(field).read(field.sent(value), field.name, faults)
         for fault in (*faults.unreadable, *faults.broken)[:1]:
             where = fault.field.removeprefix(field.name)
-            told = f"it{where and f' ({where[1:]})'} {fault.message}"
-            yield f"has a {what} that is not allowed: {told}"
+            cause = f"it{where and f' ({where[1:]})'} {fault.message}"
+            yield f"has a {what} that is not allowed: {cause}"

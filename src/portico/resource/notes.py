@@ -115,9 +115,9 @@ def updated(kind: str, before: msgspec.Struct, after: msgspec.Struct) -> Publish
 def imported_shape(name: str, many: str) -> type[msgspec.Struct]:
     """The data of events about imports of records, which are called `many`."""
     number = Annotated[int, Meta(ge=0, examples=[1])]
-    told = f"The first {MOST_IDS:,}, ascending."
+    description = f"The first {MOST_IDS:,}, ascending."
     ids = Annotated[
-        Sequence[Identifier], Meta(max_length=MOST_IDS, description=told, examples=[[18]])
+        Sequence[Identifier], Meta(max_length=MOST_IDS, description=description, examples=[[18]])
     ]
     return msgspec.defstruct(
         name,

@@ -77,9 +77,7 @@ MOST_COLUMNS = 5
 """How many fields a list shows besides the first column."""
 
 MOST_KNOWN = 200
-MOST_FILTERED = 50
-"""How many values a field of a form suggests, and a filter, since lists are loaded more often;
-others can be typed."""
+"""How many values a field suggests; others can be typed."""
 
 MOST_NAMED = 5
 """How many records a question names."""
@@ -302,7 +300,7 @@ class KindPages:
             head=self.heading,
             filters=self.filters,
             known={
-                one.name: await records.known(one.field, MOST_FILTERED)
+                one.name: await records.known(one.field, MOST_KNOWN)
                 for one in self.filters
                 if PREFIX + one.name in self.suggested
             },
@@ -534,7 +532,7 @@ class KindPages:
         were = "was" if 1 in {done, len(ids)} else "were"
         return self._page(
             visit,
-            "records_told.html",
+            "records_results.html",
             f"{done} of {self._counted(len(ids))} {were} {deed}",
             outcomes=outcomes,
             done_words=deed.capitalize(),
@@ -883,7 +881,7 @@ def _of_inputs(error: Invalid | Duplicate) -> PorticoError:
 
 def _reason(error: PorticoError) -> str:
     """Why something was refused, in a sentence."""
-    told = [
+    messages = [
         f"{fault.field.replace('_', ' ').capitalize()} {fault.message}." for fault in error.details
     ]
-    return " ".join(told) or error.message
+    return " ".join(messages) or error.message

@@ -221,8 +221,8 @@ async def _require_unique(tx: Transaction, kind: Compiled, field: Field) -> None
         f" GROUP BY {name} HAVING count(*) > 1 ORDER BY {name} LIMIT 10"
     )
     if rows:
-        told = ", ".join(str(row[0]) for row in rows)
-        raise GrowthError(f"{kind.many}.{field.name} is not unique: several have {told}")
+        values = ", ".join(str(row[0]) for row in rows)
+        raise GrowthError(f"{kind.many}.{field.name} is not unique: several have {values}")
 
 
 async def _fill(db: Database, kind: Compiled) -> None:

@@ -382,13 +382,13 @@ class AuthorizationRequest(NamedTuple):
 
     def answer(self, issuer: str, **parameters: str) -> AuthorizationAnswer:
         """What the browser takes back to the client, with the issuer (RFC 9207)."""
-        told = _with_state(parameters, self.state, issuer)
-        return AuthorizationAnswer(self.wanted.redirect_uri, told, self.by_form)
+        answer = _with_state(parameters, self.state, issuer)
+        return AuthorizationAnswer(self.wanted.redirect_uri, answer, self.by_form)
 
     def refusal(self, issuer: str, error: str, message: str) -> Returned:
         """A refusal that is reported to the client."""
-        told = self.answer(issuer, error=error, error_description=message)
-        return Returned(error, message, self.wanted.client, told)
+        answer = self.answer(issuer, error=error, error_description=message)
+        return Returned(error, message, self.wanted.client, answer)
 
 
 async def find_client(env: Environment, client_id: str) -> Client | None:
@@ -439,8 +439,8 @@ async def read_request(
         wishes = _prompt(first), _max_age(first), _level(first)
         return AuthorizationRequest(wanted, state, *wishes, user_id, by_form)
     except AuthorizationRefused as refused:
-        told = {"error": refused.error, "error_description": refused.message}
-        answer = AuthorizationAnswer(redirect_uri, _with_state(told, state, issuer), by_form)
+        refusal = {"error": refused.error, "error_description": refused.message}
+        answer = AuthorizationAnswer(redirect_uri, _with_state(refusal, state, issuer), by_form)
         raise Returned(refused.error, refused.message, client, answer) from None
 
 
@@ -519,8 +519,8 @@ async def _hinted(env: Environment, client: Client, hint: str | None) -> int | N
     return int(claims.sub)
 
 
-def _with_state(told: Mapping[str, str], state: str | None, issuer: str) -> dict[str, str]:
-    return {**told, **({} if state is None else {"state": state}), "iss": issuer}
+def _with_state(parameters: Mapping[str, str], state: str | None, issuer: str) -> dict[str, str]:
+    return {**parameters, **({} if state is None else {"state": state}), "iss": issuer}
 
 
 PARAMETER = "asked_at"

@@ -56,8 +56,8 @@ def routes(
 
 def _route(service: Service, decisions: Decisions, authenticators: Authenticators) -> AnyRoute:
     async def check(request: Request) -> Reply:
-        method = _told(request, _METHODS)
-        needed = needed_at(service, method, path_of(_told(request, _TARGETS)))
+        method = _header(request, _METHODS)
+        needed = needed_at(service, method, path_of(_header(request, _TARGETS)))
         if needed is None:
             await throttle.address(request)
             request.account_id = None
@@ -86,7 +86,7 @@ def _route(service: Service, decisions: Decisions, authenticators: Authenticator
     )
 
 
-def _told(request: Request, names: tuple[str, str]) -> str:
+def _header(request: Request, names: tuple[str, str]) -> str:
     """What the proxy says of the original request. A client may have sent the name that this proxy
     does not set, so two that differ are refused. Raises `Unreadable`."""
     sent = [value for name in names for value in request.headers.get_all(name)]
