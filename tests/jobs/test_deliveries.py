@@ -277,35 +277,6 @@ async def test_what_a_killed_process_had_claimed_another_sends(api: Api) -> None
         await deliveries(admin, made, "delivered")
 
 
-REFUSING_ONE = """
-CREATE TRIGGER refused BEFORE UPDATE OF status ON deliveries
-    WHEN new.id = 20 AND new.status = 'delivered' BEGIN SELECT raise(ABORT, 'no'); END"""
-
-
-async def test_one_that_cannot_be_stored_keeps_no_other_from_it(
-    api: Api, receiver: Receiver
-) -> None:
-    if api.live.db.engine == "postgres":
-        pytest.skip("this trigger is SQLite's")
-    admin = await api.caller("admin")
-    made = await hook(admin, receiver, "product.created")
-    async with api.live.db.transaction() as tx:
-        await tx.script(REFUSING_ONE)
-    await asyncio.gather(*(admin.post("/products", json=LAMP) for _ in range(40)))
-    await receiver.got(40)
-
-    async def all_but_one() -> bool:
-        left = "SELECT group_concat(id) FROM deliveries WHERE status <> 'delivered'"
-        return await api.live.db.one(left) == ("20",)
-
-    await eventually(all_but_one, "all others")
-    async with api.live.db.transaction() as tx:
-        await tx.script("DROP TRIGGER refused")
-    api.clock.advance(seconds=CLAIM_SECONDS)
-    await receiver.got(41)
-    await deliveries(admin, made, "delivered")
-
-
 async def test_nothing_is_sent_while_what_came_of_others_cannot_be_stored(
     api: Api, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from driving import NOON, Api, settings_for
 from jobs.conftest import FAULT, LAMP, all_tried, became, hook
 from operating import eventually
-from portico.core.times import DAY, HOUR
+from portico.core.times import DAY
 from portico.features.events.storage import Deliveries, Webhooks
 from receiving import Receiver, receiving
 
@@ -95,25 +95,3 @@ async def test_days_in_which_no_server_ran_do_not_count(api: Api, broken: Receiv
     await fails_since(api, NOON + 6 * DAY)
     listed = await api.live[Deliveries].latest(made["id"], None, 9)
     assert [one.status for one in listed] == ["pending", "pending"]
-
-
-async def were_tried(api: Api, *tried: tuple[int, int]) -> None:
-    """Has deliveries have so many attempts, the next of which is due then, from the oldest on."""
-    async with api.live.db.transaction() as tx:
-        for number, (attempts, due) in enumerate(tried, 1):
-            await tx.run(
-                "UPDATE deliveries SET attempts = :attempts, next_attempt_at = :due WHERE id = :id",
-                {"id": number, "attempts": attempts, "due": due},
-            )
-
-
-async def test_a_queue_that_is_days_behind_disables_nevertheless(
-    api: Api, broken: Receiver
-) -> None:
-    made = await two_failed(api, broken)
-    now = NOON + 6 * DAY
-    await were_tried(api, (3, now - 25 * HOUR), (4, now + 2 * HOUR))
-    api.clock.advance(days=6)
-    api.live.db.signal.notify()
-    disabled = await became(await api.caller("admin"), made, "disabled")
-    assert disabled["disabled_reason"] == "failing"

@@ -81,11 +81,8 @@ class Recorder:
             self._task = asyncio.create_task(self._record())
 
     async def _record(self) -> None:
-        alone = 0
-        """How many of the next outcomes are stored one by one, since one of them cannot be."""
         while self._done:
-            count = 1 if alone else len(self._done)
-            done, self._done = self._done[:count], self._done[count:]
+            done, self._done = self._done, []
             try:
                 await self._store(done)
             except (Unavailable, Contended):
@@ -93,13 +90,9 @@ class Recorder:
                 self.is_behind = True
                 await asyncio.sleep(DATABASE_RETRY_SECONDS)
                 continue
-            except Exception:  # the others must neither wait for the faulty one nor be sent again
-                if count > 1:
-                    self._done, alone = done + self._done, count
-                    continue
-                log.exception("the outcome of delivery %d cannot be stored", done[0].delivery.id)
+            except Exception:  # later ones must not wait for these, which will be sent again
+                log.exception("the outcomes of %d deliveries cannot be stored", len(done))
                 done = []
-            alone = max(alone - 1, 0)
             self.is_behind = False
             for ended in done:
                 await self._disable_if_failing(ended)
@@ -188,7 +181,7 @@ BUSY_PAUSE_SECONDS = 0.005
 to a tenth of a core."""
 
 LATE = DAY
-"""If no attempt was made for this long after one was due, no server was running."""
+"""If a delivery is due for this long when a server starts, none was running."""
 
 _EVENT_REMOVED = "The event is no longer kept."
 
@@ -234,6 +227,8 @@ class Deliver:
         self._dropped: dict[int, int] = {}
         self._busy_until = 0.0
         """In the event loop's time."""
+        self._looked = False
+        """Whether it has looked for what was due before it began."""
 
     async def run(self) -> None:
         """Waits until there may be something to do, then claims due deliveries and begins to send
@@ -254,7 +249,9 @@ class Deliver:
         if self._recorder.is_behind:  # deliveries that were sent would be claimed and sent again
             return
         due = await self._consumer.due(self._channels.values())
-        await self._begin_anew(due)
+        if not self._looked:
+            await self._begin_anew(due)
+            self._looked = True
         await self._consumer.claim(due)
         if dropping:
             self._signal.hear()
@@ -284,12 +281,12 @@ class Deliver:
             self._dropped[webhook.id] = webhook.dropped_up_to
 
     async def _begin_anew(self, due: Mapping[Channel, int]) -> None:
-        """Clears since when a webhook fails if no server was running meanwhile."""
+        """Clears since when webhooks fail for which nothing was tried: no server was running."""
         late = self._env.clock() - LATE
         for webhook_id, channel in self._channels.items():
             if channel in due and due[channel] <= late:
                 async with self._env.db.transaction() as tx:
-                    await self._env[Webhooks].begin_anew_untried(tx, webhook_id, late)
+                    await self._env[Webhooks].begin_anew(tx, webhook_id)
 
     async def _begin(self, claimed: list[Delivery]) -> list[tuple[Channel, int, Work]]:
         env = self._env

@@ -28,7 +28,6 @@ from portico.data.database import (
     traceparent,
 )
 from portico.data.listing import NEWEST, Keyset, Page, page_by_id
-from portico.data.queue import DELIVERIES as RETRIES
 from portico.data.queue import Queue, claiming
 from portico.data.table import BATCH, Table, json_form, last_expired
 
@@ -234,24 +233,6 @@ _QUEUED = "UPDATE webhooks SET queued_up_to = :up_to WHERE id = :id"
 _FAILS = """
 UPDATE webhooks SET failing_since = :since WHERE id = :id AND failing_since IS NULL"""
 _ANEW = "UPDATE webhooks SET failing_since = NULL WHERE id = :id AND failing_since IS NOT NULL"
-# No column holds when an attempt was made: at the latest when the next one is due, minus the
-# shortest wait.
-_SHORTEST_WAIT = (
-    "CASE attempts "
-    + " ".join(
-        f"WHEN {attempts} THEN {round(1000 * (1 - RETRIES.spread) * seconds)}"
-        for attempts, seconds in enumerate(RETRIES.waits, 1)
-    )
-    + " END"
-)
-# From the latest due one on, so that a million deliveries that were never tried are not all read.
-_ANEW_UNTRIED = f"""
-UPDATE webhooks SET failing_since = NULL WHERE id = :id AND failing_since <= :since AND (
-    SELECT id FROM deliveries
-    WHERE webhook_id = :id AND status = 'pending' AND next_attempt_at > :since
-        AND next_attempt_at - {_SHORTEST_WAIT} > :since
-    ORDER BY next_attempt_at DESC LIMIT 1
-) IS NULL"""
 
 
 class Webhooks:
@@ -300,10 +281,6 @@ class Webhooks:
     async def begin_anew(self, tx: Transaction, webhook_id: int) -> None:
         """Clears since when deliveries fail: one was successful, or the webhook was changed."""
         await tx.run(_ANEW, {"id": webhook_id})
-
-    async def begin_anew_untried(self, tx: Transaction, webhook_id: int, since: int) -> None:
-        """As `begin_anew`, if no delivery was tried after `since`."""
-        await tx.run(_ANEW_UNTRIED, {"id": webhook_id, "since": since})
 
     async def delete(self, tx: Transaction, webhook_id: int) -> None:
         """Deletes a webhook; its deliveries are removed by age."""
