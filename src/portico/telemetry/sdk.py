@@ -1,4 +1,5 @@
-"""Exports spans and metrics to a collector over OTLP, by OpenTelemetry's SDK.
+"""Exports spans and metrics to a collector over OTLP, by OpenTelemetry's SDK. The metrics are those
+of Prometheus, converted, so that they are counted once.
 
 The SDK reads its own `OTEL_` variables: headers, sampling, attributes of the resource, batches.
 """
@@ -7,11 +8,22 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
+from opentelemetry.sdk.metrics import export as otlp
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    HistogramDataPoint,
+    MetricExportResult,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+)
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
@@ -21,10 +33,16 @@ from prometheus_client.core import Metric
 from portico.core.errors import Unavailable
 from portico.outbound.sender import Sends
 from portico.settings import SettingError
-from portico.telemetry.exporting import METRICS, TRACES, brief_session, in_daemon_thread
-from portico.telemetry.metrics import metrics_data
+from portico.telemetry.exporting import (
+    METRICS,
+    TRACES,
+    brief_session,
+    in_daemon_thread,
+    metrics_period,
+    require_headers,
+    traces_wanted,
+)
 from portico.telemetry.tracing import READ, Spans, TracedApplication, TracedSender
-from portico.telemetry.variables import metrics_period, require_headers, traces_wanted
 from portico.version import version
 from portico.web.messages import Application
 
@@ -109,7 +127,7 @@ class Telemetry:
             await asyncio.wait([asyncio.wrap_future(flushing)], timeout=FLUSH_SECONDS)
 
     def _data(self, families: Iterable[Metric]) -> MetricsData:
-        return metrics_data(families, self._resource, self._scope, self._started, time.time_ns())
+        return _metrics_data(families, self._resource, self._scope, self._started, time.time_ns())
 
     def _send(self, data: MetricsData) -> None:
         self._metrics_arrive = self._metrics.export(data) is MetricExportResult.SUCCESS
@@ -150,3 +168,60 @@ def _speak_seldom(logger: logging.Logger) -> None:
     logger.handlers = [_Seldom()]
     for what_callers_send in ("span", "propagation"):
         logger.getChild(f"trace.{what_callers_send}").setLevel(logging.ERROR)
+
+
+def _metrics_data(
+    families: Iterable[Metric],
+    resource: Resource,
+    scope: InstrumentationScope,
+    started: int,
+    now: int,
+) -> MetricsData:
+    """The metrics that Prometheus would read, in OTLP's form. `started`, when counting began, and
+    `now` are in nanoseconds since the epoch."""
+    metrics = [
+        otlp.Metric(family.name, family.documentation, family.unit, _data(family, started, now))
+        for family in families
+        if family.samples
+    ]
+    return MetricsData([ResourceMetrics(resource, [ScopeMetrics(scope, metrics, "")], "")])
+
+
+def _data(family: Metric, started: int, now: int) -> otlp.Sum | otlp.Gauge | otlp.Histogram:
+    if family.type == "histogram":
+        histograms = list(_histograms(family, started, now))
+        return otlp.Histogram(histograms, AggregationTemporality.CUMULATIVE)
+    points = [
+        NumberDataPoint(sample.labels, started, now, float(sample.value))  # some are booleans
+        for sample in family.samples
+    ]
+    if family.type == "counter":
+        return otlp.Sum(points, AggregationTemporality.CUMULATIVE, is_monotonic=True)
+    return otlp.Gauge(points)
+
+
+def _histograms(family: Metric, started: int, now: int) -> Iterator[HistogramDataPoint]:
+    """A histogram for each set of labels. Prometheus' buckets are cumulative, OTLP's are not."""
+    upto: dict[tuple[str, ...], list[float]] = {}
+    bounds: dict[tuple[str, ...], list[float]] = {}
+    labels: dict[tuple[str, ...], Mapping[str, Any]] = {}
+    for sample in family.samples:
+        own = {name: value for name, value in sample.labels.items() if name != "le"}
+        key = tuple(own.values())
+        if sample.name.endswith("_bucket"):
+            labels[key] = own
+            upto.setdefault(key, [0]).append(sample.value)
+            bounds.setdefault(key, []).append(float(sample.labels["le"]))
+        elif sample.name.endswith("_sum"):
+            counts = upto[key]
+            yield HistogramDataPoint(
+                attributes=labels[key],
+                start_time_unix_nano=started,
+                time_unix_nano=now,
+                count=int(counts[-1]),
+                sum=sample.value,
+                bucket_counts=[int(more - less) for less, more in pairwise(counts)],
+                explicit_bounds=bounds[key][:-1],  # the last one is infinite
+                min=None,  # type: ignore[arg-type]  # unknown: OTLP omits the field
+                max=None,  # type: ignore[arg-type]
+            )
