@@ -27,9 +27,8 @@ from portico.cli.connections import (
     raise_file_limit,
 )
 from portico.cli.initialise import local_certificates, prepare, show
-from portico.cli.lock import only_server
+from portico.cli.lock import only_server, port_fault
 from portico.cli.output import INSTALL_OTEL, CommandError, say
-from portico.cli.ports import port_fault
 from portico.cli.stopping import StopSignals, end_at_once
 from portico.cli.supervise import supervise
 from portico.cli.trial import Untried, require_accepted

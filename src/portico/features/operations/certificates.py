@@ -25,6 +25,8 @@ from cryptography.hazmat.primitives.asymmetric.types import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from portico.core.text import counted
+from portico.core.times import DAY
 from portico.data.disk import exists, write_durably
 
 
@@ -252,6 +254,19 @@ def inspect(certificate: Path) -> Inspection:
         starts_at=int(found.not_valid_before_utc.timestamp() * 1000),
         expires_at=int(found.not_valid_after_utc.timestamp() * 1000),
     )
+
+
+def validity_fault(found: Inspection, now: int, *, last: bool) -> str:
+    """What is wrong with a certificate's validity period, or "". The `last` certificate of an
+    authority is not renewed before it expires."""
+    left = found.expires_at - now
+    if found.starts_at > now:
+        return "is not valid yet"
+    if left < 0:
+        return "has expired"
+    # Certificates valid for days are renewed later than those valid for a year.
+    soon = min(RENEWAL_DAYS * DAY, (found.expires_at - found.starts_at) // 4)
+    return "" if last or left >= soon else f"expires in {counted(left // DAY, 'day')}"
 
 
 def check_pair(certificate: Path, key: Path) -> None:

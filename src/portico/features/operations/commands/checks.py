@@ -1,5 +1,5 @@
-"""The checks of `portico doctor` on this host and its databases, each independent of the others.
-They change nothing."""
+"""The checks of `portico doctor` on this host, its databases and its certificate, each independent
+of the others. They change nothing."""
 
 import os
 import shutil
@@ -7,8 +7,11 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
 from portico.app import BEHIND_SECONDS, system_clock
 from portico.cli.initialise import restore_fault
+from portico.cli.trial import Untried, require_accepted
 from portico.core.errors import DatabaseUnusable, Unavailable, WrongDatabase
 from portico.core.text import counted
 from portico.core.times import DAY
@@ -23,16 +26,17 @@ from portico.features.access.sealing import COLUMNS, sealed_in
 from portico.features.access.signing import opens
 from portico.features.access.storage import SigningKey, SigningKeys
 from portico.features.events.audit import Audit
-from portico.features.operations.commands.findings import (
-    Finding,
-    advised,
-    all_of,
-    notice,
-    ok,
-    problem,
+from portico.features.operations.certificates import (
+    AUTHORITY_NOTICE_DAYS,
+    CertificateError,
+    Inspection,
+    check_issuer,
+    check_pair,
+    inspect,
+    validity_fault,
+    without_key,
 )
-from portico.features.operations.last_backup import last_backup
-from portico.features.operations.moments import newest
+from portico.features.operations.moments import last_backup, newest
 from portico.lost import advice_if_lost, advice_to_move, is_lost, is_prepared
 from portico.resource.installed import OTHER_FILES
 from portico.resource.loading import KindsError, load
@@ -41,6 +45,61 @@ from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, Secrets, found_secrets, has_secret_file, is_given
 from portico.settings import Settings
 from portico.web.envelope import timestamp
+
+_OURS = "make the account that serves its owner, and run this command as that account"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What one check found. `advice` says what to do; it is empty if there is nothing to do."""
+
+    check: str
+    ok: bool
+    message: str
+    advice: str = ""
+
+
+def ok(check: str, message: str) -> Finding:
+    """A finding without a problem."""
+    return Finding(check=check, ok=True, message=message)
+
+
+def problem(check: str, message: str, advice: str) -> Finding:
+    """A finding of a problem."""
+    return Finding(check=check, ok=False, message=message, advice=advice)
+
+
+def notice(check: str, message: str, advice: str) -> Finding:
+    """A finding without a problem, but with advice."""
+    return Finding(check=check, ok=True, message=message, advice=advice)
+
+
+def advised(error: Exception, advice: str) -> str:
+    """The advice about an error, or about file ownership if permissions caused the error."""
+    is_refused = any(isinstance(one, PermissionError) for one in (error, error.__cause__))
+    return _OURS if is_refused else advice
+
+
+def _unusable(check: str, error: OSError) -> Finding:
+    """A finding for a check that could not finish because of a system error."""
+    place = f"{error.filename}: " if error.filename else ""
+    advice = advised(error, "check the disk and its file system")
+    return problem(check, f"{place}{error.strerror or error}", advice)
+
+
+async def all_of(
+    check: str, findings: Iterator[Finding] | AsyncIterator[Finding]
+) -> AsyncIterator[Finding]:
+    """The findings of a check. A system error ends the check and becomes its last finding."""
+    try:
+        if isinstance(findings, AsyncIterator):
+            async for finding in findings:
+                yield finding
+        else:
+            for finding in findings:
+                yield finding
+    except OSError as error:
+        yield _unusable(check, error)
+
 
 _TRIED = 1000
 """With one secret, so many values of a column are tried, from the oldest on: newer ones may have
@@ -417,3 +476,107 @@ def compared(whose: str, theirs: int) -> Finding:
         )
         return problem("clock", f"{message} {whose}", "set the clocks of both machines by NTP")
     return ok("clock", f"within {CLOCK_MILLISECONDS // 1000} s of {whose}")
+
+
+_FITTING = (
+    "replace it by a pair that can be served, with the server's own certificate before those of its"
+    " chain; a running server picks it up without a restart"
+)
+
+
+def certificate(settings: Settings) -> Iterator[Finding]:
+    """Whether the server's certificate can be served, for which names and for how long."""
+    tls = settings.data / "tls"
+    if not settings.tls:
+        yield ok("certificate", "not needed: a trusted proxy terminates TLS")
+    elif settings.tls_cert is not None and settings.tls_key is not None:
+        yield from _given(settings, settings.tls_cert, settings.tls_key)
+    elif exists(tls / "server.pem"):  # else the finding about the database says what to do
+        yield from _local(settings, tls)
+
+
+def _given(settings: Settings, path: Path, key: Path) -> Iterator[Finding]:
+    """The findings about a certificate that the settings name."""
+    try:
+        check_pair(path, key)
+        require_accepted(path, key)  # as the start does
+        found = inspect(path)
+    except (CertificateError, Untried) as error:
+        yield problem("certificate", str(error), advised(error, _FITTING))
+        return
+    renew = "renew it; a running server picks it up without a restart"
+    early = "set this machine's clock"
+    yield from _served(settings, path, found, last=False, renew=renew, early=early)
+
+
+def _local(settings: Settings, tls: Path) -> Iterator[Finding]:
+    """The findings about a certificate of the local authority, and about the authority."""
+    path, authority_path = tls / "server.pem", tls / "ca.pem"
+    renew = "start the server, which renews it"
+    if lost := _lost(tls):
+        renew = advised(lost, without_key(authority_path))
+        # An operator may have moved the key away on purpose: no problem before the renewal.
+        tell = problem if exists(tls / "ca.key") else notice
+        yield tell("authority", f"the server certificate cannot be renewed: {lost}", renew)
+    try:
+        check_pair(path, tls / "server.key")
+        found, authority = inspect(path), inspect(authority_path)
+        check_issuer(path, authority_path)
+    except CertificateError as error:
+        yield problem("certificate", str(error), advised(error, renew))
+        return
+    now = system_clock()
+    if (left := (authority.expires_at - now) // DAY) < AUTHORITY_NOTICE_DAYS:
+        yield _ends(authority_path, left)
+    early = renew
+    if authority.starts_at > now:
+        early = (
+            f"set this machine's clock; if it is right, remove {authority_path} and start the"
+            " server, which creates a new authority that clients must then trust"
+        )
+        yield problem("authority", f"{authority_path} is not valid yet", early)
+    # A certificate that expires together with its authority cannot be renewed.
+    last = found.expires_at >= authority.expires_at
+    yield from _served(settings, path, found, last=last, renew=renew, early=early)
+
+
+def _served(
+    settings: Settings, path: Path, found: Inspection, *, last: bool, renew: str, early: str
+) -> Iterator[Finding]:
+    """The findings about a certificate's validity period and names. `early` is the advice if it is
+    not valid yet, `renew` if anything else is wrong."""
+    now, names = system_clock(), sorted(settings.host_names)
+    missing = [name for name in names if not _names(found.names, name)]
+    if what := validity_fault(found, now, last=last):
+        yield problem("certificate", f"{path} {what}", early if found.starts_at > now else renew)
+    if missing:
+        yield problem("certificate", f"{path} does not name {', '.join(missing)}", renew)
+    if not (what or missing):
+        days = (found.expires_at - now) // DAY
+        yield ok("certificate", f"names {', '.join(names)}; expires in {counted(days, 'day')}")
+
+
+def _lost(tls: Path) -> CertificateError | None:
+    """Why the local authority can no longer sign, or None. A missing authority is no problem: the
+    server creates a new one."""
+    authority = tls / "ca.pem"
+    try:
+        if exists(authority):
+            check_pair(authority, tls / "ca.key")
+    except CertificateError as error:
+        return error
+    return None
+
+
+def _ends(authority: Path, days: int) -> Finding:
+    advice = (
+        f"remove {authority} once all clients can be made to trust the new one that the server"
+        " then creates"
+    )
+    end = f"expires in {counted(days, 'day')}" if days >= 0 else "has expired"
+    return problem("authority", f"{authority} {end}", advice)
+
+
+def _names(patterns: frozenset[str], host: str) -> bool:
+    """Whether a certificate's names cover a host. One label may be a wildcard (RFC 6125 §6.4.3)."""
+    return host in patterns or f"*.{host.partition('.')[2]}" in patterns

@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 
 from portico.cli.output import RED, YELLOW, answer, painted
 from portico.features.operations.commands import checks, network_checks
-from portico.features.operations.commands.certificate_checks import certificate
-from portico.features.operations.commands.findings import Finding, all_of, ok
+from portico.features.operations.commands.checks import Finding, all_of, certificate, ok
 from portico.features.operations.commands.network_checks import server
 from portico.settings import Settings
 

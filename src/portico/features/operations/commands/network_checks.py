@@ -16,15 +16,13 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from portico.cli.lock import holder, is_elsewhere
+from portico.cli.lock import ANOTHER_PORT, holder, is_elsewhere, port_fault
 from portico.cli.output import INSTALL_OTEL
-from portico.cli.ports import ANOTHER_PORT, port_fault
 from portico.core.errors import BEHIND, FOREIGN, FULL, OK, PRIMARY, SILENT, Unavailable
 from portico.core.networks import is_loopback, read_store_url
 from portico.data.database import Database, ReplicaState
 from portico.engines import LIVE, database
-from portico.features.operations.commands.checks import compared
-from portico.features.operations.commands.findings import Finding, notice, ok, problem
+from portico.features.operations.commands.checks import Finding, compared, notice, ok, problem
 from portico.limits.valkey import ValkeyLimiter
 from portico.outbound.mail import Undelivered
 from portico.outbound.smtp import SmtpOutlet

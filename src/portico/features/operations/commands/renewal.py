@@ -19,8 +19,7 @@ from portico.app import system_clock
 from portico.cli.connections import Listener
 from portico.cli.trial import require_accepted
 from portico.core.times import SECOND
-from portico.features.operations.certificates import CertificateError, inspect
-from portico.features.operations.commands.certificate_checks import validity_fault
+from portico.features.operations.certificates import CertificateError, inspect, validity_fault
 
 log = logging.getLogger(__name__)
 
