@@ -1,7 +1,6 @@
 """Builds the engines that the settings name: database, limiter and mail of an environment."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from portico.data.database import Database
 from portico.data.sqlite.engine import SqliteDatabase
@@ -11,9 +10,6 @@ from portico.outbound.mail import Outlet
 from portico.outbound.mail_files import FileOutlet
 from portico.outbound.smtp import SmtpOutlet
 from portico.settings import Settings
-
-if TYPE_CHECKING:
-    from portico.shared_engines import SharedEngines
 
 LIVE = "live"
 SANDBOX = "sandbox"
@@ -25,8 +21,10 @@ def database(
     """The database of one environment, not opened yet. `create` says whether to create a missing
     SQLite file; `schema` replaces the usual schema of PostgreSQL. Raises `SettingError`."""
     if settings.database_url:
-        engines = _shared()(settings, environment)
-        return engines.database(settings.database_url, schema or database_schema(environment))
+        from portico import shared_engines  # late: its drivers take 50 ms each to load
+
+        named = schema or database_schema(environment)
+        return shared_engines.database(settings, environment, settings.database_url, named)
     return SqliteDatabase(database_file(settings, environment), create=create)
 
 
@@ -44,14 +42,9 @@ def limiter(settings: Settings, environment: str) -> Limiter:
     """The rate counters of one environment. Raises `SettingError`."""
     if settings.valkey_url is None:
         return MemoryLimiter()
-    return _shared()(settings, environment).limiter(settings.valkey_url)
+    from portico import shared_engines  # late, as above
 
-
-def _shared() -> "type[SharedEngines]":
-    """`SharedEngines`, imported late: its drivers take 50 ms each to load."""
-    from portico.shared_engines import SharedEngines
-
-    return SharedEngines
+    return shared_engines.limiter(settings, environment, settings.valkey_url)
 
 
 def outlet(settings: Settings) -> Outlet:

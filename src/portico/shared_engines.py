@@ -1,5 +1,6 @@
 """The engines that hosts share, PostgreSQL and Valkey. This module is loaded only if the settings
-name one, since each driver would cost every other start 50 ms."""
+name one, since each driver would cost every other start 50 ms. All raise `SettingError` for an
+unusable URL."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,40 +14,32 @@ from portico.limits.valkey_positions import ValkeyPositions
 from portico.settings import SettingError, Settings
 
 
-class SharedEngines:
-    """The shared engines of one environment. All raise `SettingError` for an unusable URL."""
+def database(settings: Settings, environment: str, url: str, schema: str) -> Database:
+    """The database of one environment."""
+    return PostgresDatabase(
+        url,
+        schema,
+        listen_url=settings.database_listen_url,
+        read_url=settings.database_read_url,
+        positions=_positions(settings, environment) if settings.database_read_url else None,
+        prepared=settings.prepared_statements,
+    )
 
-    def __init__(self, settings: Settings, environment: str) -> None:
-        self._settings = settings
-        self._environment = environment
 
-    def database(self, url: str, schema: str) -> Database:
-        """The database with this URL."""
-        settings = self._settings
-        return PostgresDatabase(
-            url,
-            schema,
-            listen_url=settings.database_listen_url,
-            read_url=settings.database_read_url,
-            positions=self._positions() if settings.database_read_url else None,
-            prepared=settings.prepared_statements,
-        )
+def limiter(settings: Settings, environment: str, url: str) -> Limiter:
+    """The rate counters of one environment."""
+    with _usable():
+        return ValkeyLimiter(url, environment, settings.key_prefix)
 
-    def limiter(self, url: str) -> Limiter:
-        """The rate counters in the Valkey with this URL."""
-        with _usable():
-            return ValkeyLimiter(url, self._environment, self._settings.key_prefix)
 
-    def _positions(self) -> Positions | None:
-        """The store in which hosts share the positions of their callers' last writes; None without
-        Valkey."""
-        url, prefix = self._settings.valkey_url, self._settings.key_prefix
-        if url is None:
-            return None
-        with _usable():
-            return ValkeyPositions(
-                url, self._environment, prefix, life=LIFE_SECONDS, lag=LAG_SECONDS
-            )
+def _positions(settings: Settings, environment: str) -> Positions | None:
+    """The store in which hosts share the positions of their callers' last writes; None without
+    Valkey."""
+    url, prefix = settings.valkey_url, settings.key_prefix
+    if url is None:
+        return None
+    with _usable():
+        return ValkeyPositions(url, environment, prefix, life=LIFE_SECONDS, lag=LAG_SECONDS)
 
 
 @contextmanager
