@@ -15,7 +15,7 @@ from driving import Api, Caller, settings_for
 from portico.core.audit import OPERATOR
 from portico.core.events import EVENT_SCOPES
 from portico.core.plans import Plan
-from portico.core.quotas import Quotas
+from portico.core.requests import Quotas
 from portico.core.users import User
 from portico.core.webhooks import PING
 from portico.environment import Environment

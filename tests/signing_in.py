@@ -29,7 +29,7 @@ from portico.features.access.authorization import (
 from portico.features.access.clients import Registered, Registration, register_client
 from portico.features.access.storage import Grants
 from portico.features.access.tokens import Pair, issue, login_token
-from portico.features.operations.counters import RateCounters
+from portico.features.operations.requests import RateCounters
 from portico.features.signin.storage import Sessions
 from portico.limits.protocol import CallerKind
 

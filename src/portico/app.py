@@ -14,8 +14,7 @@ from portico.core.errors import BrokenRule, Unavailable
 from portico.core.events import EVENTS
 from portico.core.networks import Destinations
 from portico.core.providers import Provider
-from portico.core.quotas import Quotas
-from portico.core.requests import RequestCounts
+from portico.core.requests import Quotas, RequestCounts
 from portico.core.scopes import PERMISSIONS
 from portico.core.secrets import Random
 from portico.core.services import check_scopes, declare
@@ -48,9 +47,8 @@ from portico.features.events.payloads import published
 from portico.features.events.storage import Deliveries, Events, Webhooks
 from portico.features.events.subscriptions import Subscriptions
 from portico.features.mail.storage import Mails
-from portico.features.operations.counters import Flushes, RateCounters
 from portico.features.operations.moments import newest
-from portico.features.operations.requests import Requests
+from portico.features.operations.requests import Flushes, RateCounters, Requests
 from portico.features.people.passwords import Passwords
 from portico.features.people.ruled import RuledUsers
 from portico.features.people.storage import EmailTokens, Invitations, Users

@@ -23,8 +23,8 @@ from portico.features.events.schemas import rows as audit_rows
 from portico.features.events.subscriptions import CHECK_PERIOD, Subscriptions
 from portico.features.mail.sending import SendMails
 from portico.features.operations.endpoints import SHARE_PERIOD, Operations
-from portico.features.operations.last_backup import LOOK_PERIOD, look_for_backup
 from portico.features.operations.metrics import SharedMetrics
+from portico.features.operations.moments import LOOK_PERIOD, look_for_backup
 from portico.features.operations.storing import FLUSH_PERIOD, STORE_PERIOD, Flush, StoreRequests
 from portico.features.operations.tidy import TIDY_PERIOD, Tidy
 from portico.features.people.mirrors import FOLLOW_PERIOD, FollowMirrors

@@ -10,7 +10,7 @@ from busy_machine import within
 from driving import EVEN, NOON, TINY, Api, InProcess, refused
 from operating import eventually
 from portico.core.audit import OPERATOR
-from portico.features.operations.counters import RateCounters
+from portico.features.operations.requests import RateCounters
 from portico.features.people.accounts import set_plan
 from portico.limits.memory import MemoryLimiter
 

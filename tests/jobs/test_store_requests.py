@@ -27,8 +27,7 @@ from portico.data.leases import Leases
 from portico.data.migrate import migrate
 from portico.data.sqlite.engine import SqliteDatabase
 from portico.environment import Environment
-from portico.features.operations.counters import Flushes
-from portico.features.operations.requests import DAYS, HOURS, RequestFilter, Requests
+from portico.features.operations.requests import DAYS, HOURS, Flushes, RequestFilter, Requests
 from portico.features.operations.storing import BATCH, StoreRequests
 from portico.limits.memory import MemoryLimiter
 

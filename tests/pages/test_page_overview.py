@@ -11,7 +11,7 @@ import pytest
 from driving import Api, settings_for
 from pages.visiting import rows, said, signed_in
 from portico.core.audit import OPERATOR
-from portico.features.operations.last_backup import note_backup
+from portico.features.operations.events import BackedUp
 from portico.features.operations.storing import StoreRequests
 from portico.features.people.accounts import give_key
 from portico.features.signin.second_factor import Enrolment, add_authenticator
@@ -49,7 +49,7 @@ async def test_first_steps_go_as_they_are_done(api: Api) -> None:
     await give_key(api.live, user, name="K", key_type="live", expires_at=None, by=OPERATOR)
     left.remove(KEY)
     assert steps(await admin.get("")) == left
-    await note_backup(api.live, OPERATOR, 1)
+    await api.live.change.note(OPERATOR, BackedUp(1))
     left.remove(BACKUP)
     assert steps(await admin.get("")) == left
     filled = await admin.post("/sandbox/samples")

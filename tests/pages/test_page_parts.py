@@ -7,7 +7,7 @@ from owned import sessions_of
 from pages.visiting import signed_in
 from portico.core.requests import Sums
 from portico.features.events.audit import Audit
-from portico.features.operations.chart import HEIGHT, chart
+from portico.features.operations.pages import HEIGHT, chart
 from portico.features.operations.requests import HOURS
 from portico.features.people.storage import Users
 from portico.features.signin.pages.devices import agent_words

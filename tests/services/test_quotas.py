@@ -6,7 +6,7 @@ import pytest
 
 from driving import Api, Caller
 from portico.core.plans import Plan
-from portico.core.quotas import Quotas
+from portico.core.requests import Quotas
 from portico.core.times import month_of
 from portico.features.people.quotas import tell_quotas
 

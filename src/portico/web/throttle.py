@@ -5,8 +5,7 @@ even on a route that is never refused.
 """
 
 from portico.core.plans import Plan, Use, is_full, judge_all, network_plan, over_limit
-from portico.core.quotas import Quotas
-from portico.core.requests import NOBODY
+from portico.core.requests import NOBODY, Quotas
 from portico.environment import Environment
 from portico.limits.protocol import (
     ACCOUNT,

@@ -1,11 +1,15 @@
-"""The newest stored moment, and the correction of those that a clock far ahead has stored."""
+"""The newest stored moment, the time of the last backup, and the correction of moments that a clock
+far ahead has stored."""
 
 from portico.core.times import DAY, HOUR
 from portico.data.database import Database, Transaction
+from portico.environment import Environment
 from portico.features.access.storage import API_KEYS, CLIENTS, GRANTS, SIGNING_KEYS, TOKENS
 from portico.features.catalogue.storage import PRODUCTS, UPLOADS
+from portico.features.events.audit import Audit, AuditFilter
 from portico.features.events.storage import DELIVERIES, WEBHOOKS
 from portico.features.mail.storage import MAILS
+from portico.features.operations.events import BackedUp
 from portico.features.people.storage import INVITATIONS, USERS
 from portico.features.signin.rules import step_of
 from portico.features.signin.storage import AUTHENTICATORS, LINKS, PASSKEYS, SESSIONS
@@ -76,3 +80,17 @@ async def correct(tx: Transaction, now: int) -> None:
     await tx.run("DELETE FROM request_days WHERE day > :day", {"day": day})
     used = "UPDATE authenticators SET last_step = :step WHERE last_step > :step"
     await tx.run(used, {"step": step})
+
+
+async def last_backup(audit: Audit) -> int | None:
+    """When the newest backup was made, in epoch milliseconds; None if the audit log has none."""
+    newest = await audit.page(AuditFilter(action=BackedUp.action), limit=1)
+    return newest[0].at if newest else None
+
+
+LOOK_PERIOD = 60.0
+
+
+async def look_for_backup(env: Environment) -> None:
+    """Notes the time of the last backup. Raises `Unavailable`."""
+    env.backed_up_at = await last_backup(env[Audit]) or env.backed_up_at

@@ -11,8 +11,7 @@ from portico.core.times import DAY
 from portico.environment import Environment
 from portico.features.access.credentials import Credentials, Uses
 from portico.features.access.storage import ApiKeys, Grants
-from portico.features.operations.counters import Counter, Flushes, RateCounters
-from portico.features.operations.requests import Requests
+from portico.features.operations.requests import Flushes, RateCounter, RateCounters, Requests
 from portico.features.signin.storage import Sessions
 from portico.limits.protocol import Volatile
 
@@ -23,7 +22,7 @@ FLUSH_PERIOD = 0.5
 class _FlushBatch(msgspec.Struct):
     """The changes between two runs."""
 
-    counters: list[Counter]
+    counters: list[RateCounter]
     uses: Uses
 
     def __bool__(self) -> bool:

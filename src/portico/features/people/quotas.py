@@ -5,7 +5,7 @@ import msgspec
 from portico.change import Change
 from portico.core.audit import SYSTEM
 from portico.core.plans import QUOTA_PERCENTS
-from portico.core.quotas import Quotas, Reached
+from portico.core.requests import Quotas, Reached
 from portico.environment import Environment
 from portico.features.people.rules import QuotaReached
 from portico.features.people.storage import Users

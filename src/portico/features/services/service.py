@@ -7,8 +7,7 @@ from typing import NamedTuple
 from portico.core.caller import Principal, require
 from portico.core.errors import AuthenticationRequired, PermissionDenied, PorticoError
 from portico.core.plans import Verdict, over_limit
-from portico.core.quotas import Quotas
-from portico.core.requests import NO_KEY, RequestCounts
+from portico.core.requests import NO_KEY, Quotas, RequestCounts
 from portico.core.secrets import ACCESS_TOKEN
 from portico.core.services import PUBLIC, Needed, Service, needed_by
 from portico.core.times import HOUR, SECOND

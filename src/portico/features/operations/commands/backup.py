@@ -30,7 +30,7 @@ from portico.features.operations.certificates import NAMES, CertificateError, ch
 from portico.features.operations.commands import postgres_tools
 from portico.features.operations.commands.archive import Manifest, digests, pack, unpack
 from portico.features.operations.commands.moving import move, size, skip_ids
-from portico.features.operations.last_backup import note_backup
+from portico.features.operations.events import BackedUp
 from portico.lost import is_prepared, require_files
 from portico.resource.compiled import Kinds
 from portico.resource.loading import load
@@ -97,7 +97,7 @@ def _note(settings: Settings, size: int) -> None:
 
     async def note() -> None:
         async with prepared(settings) as portico:
-            await note_backup(portico.live, OPERATOR, size)
+            await portico.live.change.note(OPERATOR, BackedUp(size))
 
     try:
         asyncio.run(note())
