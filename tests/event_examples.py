@@ -23,8 +23,7 @@ from portico.features.access.api_keys import renew_key, revoke_key
 from portico.features.catalogue.imports import store_in_batches
 from portico.features.events.payloads import delivered
 from portico.features.events.storage import Events
-from portico.features.people.accounts import give_key
-from portico.features.people.quotas import tell_quotas
+from portico.features.people.accounts import give_key, tell_quotas
 from portico.features.people.sandbox import reset
 from portico.resource.file_rows import FileRow
 

@@ -50,8 +50,7 @@ from portico.features.mail.storage import Mails
 from portico.features.operations.moments import newest
 from portico.features.operations.requests import Flushes, RateCounters, Requests
 from portico.features.people.passwords import Passwords
-from portico.features.people.ruled import RuledUsers
-from portico.features.people.storage import EmailTokens, Invitations, Users
+from portico.features.people.storage import EmailTokens, Invitations, RuledUsers, Users
 from portico.features.signin.openid import RelyingParty
 from portico.features.signin.storage import (
     Challenges,

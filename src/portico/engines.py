@@ -6,8 +6,7 @@ from portico.data.database import Database
 from portico.data.sqlite.engine import SqliteDatabase
 from portico.limits.memory import MemoryLimiter
 from portico.limits.protocol import Limiter
-from portico.outbound.mail import Outlet
-from portico.outbound.mail_files import FileOutlet
+from portico.outbound.mail import FileOutlet, Outlet
 from portico.outbound.smtp import SmtpOutlet
 from portico.settings import Settings
 

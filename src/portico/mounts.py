@@ -34,7 +34,6 @@ from portico.features.events.pages import audit, events, webhooks
 from portico.features.operations import pages as operations_pages
 from portico.features.operations import usage
 from portico.features.people import endpoints as people_endpoints
-from portico.features.people import invitation_endpoints
 from portico.features.people.pages import invitations, profile, recovery, users
 from portico.features.services import check
 from portico.features.services import endpoints as services
@@ -145,7 +144,7 @@ BUILT_IN: tuple[AnyRoute, ...] = (
     *signin_endpoints.SESSION_ROUTES,
     *events_endpoints.ROUTES,
     *webhook_endpoints.ROUTES,
-    *invitation_endpoints.ROUTES,
+    *people_endpoints.INVITATION_ROUTES,
     *client_endpoints.ROUTES,
     *audit_endpoints.ROUTES,
     *usage.ROUTES,

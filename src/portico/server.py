@@ -27,8 +27,8 @@ from portico.features.operations.metrics import SharedMetrics
 from portico.features.operations.moments import LOOK_PERIOD, look_for_backup
 from portico.features.operations.storing import FLUSH_PERIOD, STORE_PERIOD, Flush, StoreRequests
 from portico.features.operations.tidy import TIDY_PERIOD, Tidy
+from portico.features.people.accounts import QUOTA_PERIOD, tell_quotas
 from portico.features.people.mirrors import FOLLOW_PERIOD, FollowMirrors
-from portico.features.people.quotas import QUOTA_PERIOD, tell_quotas
 from portico.jobs.runner import Job, Runner, Wait
 from portico.limits.memory import MemoryLimiter
 from portico.mounts import mounts

@@ -13,7 +13,7 @@ from portico.core.audit import OPERATOR
 from portico.features.people.invitations import ask_sign_up
 from portico.features.people.passwords import ITERATIONS, MEMORY_KIB
 from portico.features.people.recovery import give_reset
-from portico.features.signin.step_up import FRESH
+from portico.features.signin.sessions import FRESH
 from signing_in import Visitor
 
 pytestmark = pytest.mark.one_engine

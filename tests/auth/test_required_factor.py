@@ -11,9 +11,13 @@ from portico.core.audit import OPERATOR
 from portico.features.events.audit import Audit
 from portico.features.signin.rules import Passkey, step_of
 from portico.features.signin.second_factor import Enrolment, reset_factors
-from portico.features.signin.second_step import begin_second_step, finish_by_enrolling, waiting
 from portico.features.signin.service import StepGone
-from portico.features.signin.sessions import Browser
+from portico.features.signin.sessions import (
+    Browser,
+    begin_second_step,
+    finish_by_enrolling,
+    waiting,
+)
 from portico.features.signin.storage import FactorStore
 from second_factor import (
     CODES,

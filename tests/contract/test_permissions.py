@@ -19,7 +19,7 @@ from portico.features.events.webhooks import create_webhook
 from portico.features.people.accounts import give_key, suspend
 from portico.features.people.invitations import invite
 from portico.features.people.storage import Users
-from portico.features.signin.second_step import begin_second_step
+from portico.features.signin.sessions import begin_second_step
 from portico.mounts import AUTH as AUTH_ROUTES
 from portico.mounts import V1
 from portico.web.cookies import SECOND_STEP

@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from mail_server import LETTER
-from portico.outbound.mail import Undelivered
-from portico.outbound.mail_files import FileOutlet
+from portico.outbound.mail import FileOutlet, Undelivered
 
 
 async def test_mail_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from portico.features.access.clients import Registration, register_client
 from portico.features.operations.pages import SANDBOX_PAGES
 from portico.features.people.accounts import give_key, suspend
 from portico.features.people.storage import Users
-from portico.features.signin.second_step import begin_second_step
+from portico.features.signin.sessions import begin_second_step
 from portico.mounts import ACCOUNT, LIVE, SHOWING
 from portico.web.cookies import SECOND_STEP
 from portico.web.messages import FORM

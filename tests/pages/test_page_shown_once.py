@@ -13,7 +13,7 @@ from portico.core.audit import OPERATOR
 from portico.core.times import SECOND
 from portico.data.vault import Vault
 from portico.features.signin.service import sign_out_everywhere
-from portico.features.signin.step_up import FRESH
+from portico.features.signin.sessions import FRESH
 from portico.web.pages.shown_once import AGAIN, WAITS
 
 SECRET = re.compile(r'<code id="secret">(\S+?)</code>')

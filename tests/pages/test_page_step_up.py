@@ -12,7 +12,7 @@ from driving import Api
 from pages.visiting import PASSWORD, Visitor, faults, said, signed_in
 from passkey_device import Authenticator, options_in
 from portico.features.people.passwords import Passwords
-from portico.features.signin.step_up import FRESH, WAITS
+from portico.features.signin.sessions import FRESH, WAITS
 from portico.features.signin.storage import FactorStore
 from portico.mounts import ACCOUNT, LIVE, SHOWING
 

@@ -8,7 +8,7 @@ from driving import Api, Caller
 from portico.core.plans import Plan
 from portico.core.requests import Quotas
 from portico.core.times import month_of
-from portico.features.people.quotas import tell_quotas
+from portico.features.people.accounts import tell_quotas
 
 PLAN = Plan("monthly", 1_000, 1_000, 20)
 """As the declared one."""

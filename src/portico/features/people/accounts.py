@@ -7,9 +7,11 @@ from typing import Any
 import msgspec
 
 from portico.change import Change
-from portico.core.audit import Author
+from portico.core.audit import SYSTEM, Author
 from portico.core.caller import Principal
 from portico.core.errors import Conflict, Duplicate, Fault, NotFound, PermissionDenied, invalid
+from portico.core.plans import QUOTA_PERCENTS
+from portico.core.requests import Quotas, Reached
 from portico.core.secrets import Random
 from portico.core.users import User, new_user, typed_email
 from portico.data.database import UniqueViolation
@@ -20,7 +22,7 @@ from portico.features.mail.letters import notify
 from portico.features.people.endings import set_suspended
 from portico.features.people.mirrors import mirror_user, mirrored, try_to_update_mirror
 from portico.features.people.passwords import Passwords
-from portico.features.people.rules import UserCreated
+from portico.features.people.rules import QuotaReached, UserCreated
 from portico.features.people.storage import Users
 from portico.features.people.users import (
     Check,
@@ -261,3 +263,32 @@ async def _locked(env: Environment, change: Change, user_id: int) -> User:
     if user.role == "admin" and not change.by.may("admin"):
         raise admins_only()
     return user
+
+
+QUOTA_PERIOD = 1.0
+
+
+async def tell_quotas(env: Environment) -> None:
+    """Stores the events that are due, each once in all processes. Raises `Unavailable`; then the
+    next run goes on."""
+    waiting = env[Quotas].waiting
+    for user_id, reached in list(waiting.items()):
+        await _tell(env, user_id, reached)
+        if waiting.get(user_id) == reached:  # it may have reached more meanwhile
+            del waiting[user_id]
+
+
+async def _tell(env: Environment, user_id: int, reached: Reached) -> None:
+    month, percent = reached
+
+    async def work(change: Change) -> None:
+        user = await change.lock(env[Users], user_id)
+        if user is None or reached <= (published := (user.quota_month, user.quota_percent)):
+            return
+        user = msgspec.structs.replace(user, quota_month=month, quota_percent=percent)
+        await env[Users].update(change.tx, user)
+        for one in QUOTA_PERCENTS:
+            if one <= percent and (month, one) > published:
+                change.note(QuotaReached(user, one))
+
+    await env.change(SYSTEM, work)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 
 import msgspec
 
+from portico.change import Change
 from portico.core.text import case_key
 from portico.core.users import AccountState, Owner, User, email_key
 from portico.data.database import (
@@ -38,6 +39,9 @@ from portico.data.table import (
     in_batches,
 )
 from portico.features.people.rules import Invitation
+from portico.resource.compiled import OWN
+from portico.resource.declared import Record
+from portico.resource.fields import MOMENT
 
 USERS = Table(
     "users",
@@ -419,3 +423,32 @@ class EmailTokens:
     async def delete_of_giver(self, tx: Transaction, giver_id: int) -> None:
         """Deletes the tokens that an admin handed over."""
         await tx.run(_DELETE_OF_GIVER, {"giver_id": giver_id})
+
+
+class UserRecord(Record):
+    """A user, without credentials."""
+
+
+class _Users:
+    """What references and rules know of the kind."""
+
+    table_name = "users"
+
+    def record(self, user: User) -> UserRecord:
+        """The record that rules get."""
+        names = ("id", "name", "email", "role", "plan")
+        times = {name: MOMENT.given(getattr(user, name)) for name in OWN[1:]}
+        return UserRecord(**{name: getattr(user, name) for name in names}, **times)
+
+
+class RuledUsers:
+    """Users, which rules can read but not change."""
+
+    kind = _Users()
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def seen(self, _change: Change, user_id: int) -> User | None:
+        """The user with this id, not locked."""
+        return await USERS.one(self._db, USERS.by_id, {"id": user_id})

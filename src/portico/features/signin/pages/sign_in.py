@@ -15,17 +15,20 @@ from portico.features.signin.passkeys import request_options
 from portico.features.signin.providers import awaited_link
 from portico.features.signin.rules import app_address, factor_name
 from portico.features.signin.second_factor import offer_authenticator, read_enrolment
-from portico.features.signin.second_step import (
+from portico.features.signin.service import Attempt, Proven, StepGone, check_password
+from portico.features.signin.sessions import (
+    Browser,
+    Opened,
     Waiting,
     begin_second_step,
+    close_session,
     finish_by_code,
     finish_by_enrolling,
     needs_second_step,
+    open_session,
     sign_in_by_passkey,
     waiting,
 )
-from portico.features.signin.service import Attempt, Proven, StepGone, check_password
-from portico.features.signin.sessions import Browser, Opened, close_session, open_session
 from portico.web.cookies import DEVICE, PROVIDER, SECOND_STEP, are_unreadable
 from portico.web.messages import Reply
 from portico.web.pages.filters import named

@@ -4,8 +4,13 @@ from functools import wraps
 
 from portico.core.errors import AuthenticationRequired, Conflict, Invalid, RateLimited, Unavailable
 from portico.features.signin.passkeys import request_options
-from portico.features.signin.sessions import read_session
-from portico.features.signin.step_up import ask_proof, is_fresh, prove_by_passkey, prove_by_password
+from portico.features.signin.sessions import (
+    ask_proof,
+    is_fresh,
+    prove_by_passkey,
+    prove_by_password,
+    read_session,
+)
 from portico.features.signin.storage import FactorStore, Sessions
 from portico.web.messages import Reply
 from portico.web.pages.site import ONCE, Handler, Visit
