@@ -42,11 +42,11 @@ async def test_renewing_and_giving_back_never_wait_for_each_other_in_a_ring(
     async with another(url) as other, another(url) as holder:
         async with holder.transaction():
             await holder.execute("SELECT 1 FROM test.leases WHERE name = 'm' FOR UPDATE")
-            renewing = asyncio.create_task(leases.renew("streams", UNTIL + 1))
+            renewing = asyncio.create_task(leases.renew("amz", "streams", UNTIL + 1))
             await waiting(other, 1)
             releasing = asyncio.create_task(leases.release_all(given, "streams"))
             await waiting(other, 2)
         assert await renewing == {"a", "m", "z"}
         await releasing
-        assert await leases.renew("streams", UNTIL + 2) == {"m"}
+        assert await leases.renew("amz", "streams", UNTIL + 2) == {"m"}
     await database.close()

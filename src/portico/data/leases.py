@@ -33,7 +33,8 @@ WHERE NOT EXISTS (
 LIMIT 1"""
 # Both lock their rows in one order, so that they never wait for each other in a ring. MATERIALIZED:
 # PostgreSQL might otherwise lock a row only when it is about to write it.
-_OWN = "SELECT name FROM leases WHERE holder = :holder{chosen} ORDER BY name{lock}"
+_OWN = """
+SELECT name FROM leases WHERE holder = :holder AND name IN ({given}) ORDER BY name{lock}"""
 _RENEW = f"""
 WITH own AS MATERIALIZED ({_OWN})
 UPDATE leases SET until = :until WHERE name IN (SELECT name FROM own) RETURNING name"""
@@ -52,8 +53,8 @@ class Leases:
         self._take_free = _TAKE_FREE.format(given=given)
         self._free = _FREE.format(given=given)
         lock = LOCKED[db.engine]
-        self._renew = _RENEW.format(chosen="", lock=lock)
-        self._release_all = _RELEASE_ALL.format(chosen=f" AND name IN ({given})", lock=lock)
+        self._renew = _RENEW.format(given=given, lock=lock)
+        self._release_all = _RELEASE_ALL.format(given=given, lock=lock)
 
     async def take(self, tx: Transaction, name: str, holder: str, *, now: int, until: int) -> bool:
         """Takes or renews a lease; False if another process has it. If the work is in the same
@@ -78,10 +79,11 @@ class Leases:
                     return str(row[0])
         return None
 
-    async def renew(self, holder: str, until: int) -> set[str]:
-        """Renews all leases of a holder, and returns their names."""
+    async def renew(self, names: Collection[str], holder: str, until: int) -> set[str]:
+        """Renews several leases; returns the names of those that the holder has."""
+        values = {"names": _text(names), "holder": holder, "until": until}
         async with self._db.transaction() as tx:
-            rows = await tx.all(self._renew, {"holder": holder, "until": until})
+            rows = await tx.all(self._renew, values)
         return {row[0] for row in rows}
 
     async def release(self, name: str, holder: str) -> None:

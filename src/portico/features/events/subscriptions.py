@@ -1,5 +1,6 @@
 """The open event streams: limits those of an account, and ends those whose credential has ended."""
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -59,11 +60,9 @@ class Subscriptions:
         self._clock = clock
         self._holder = f"{process} streams"
         self._open: dict[Follower, _Open] = {}
-        self._opens_begun = self._opens_ended = 0
-        """How many calls of `open` have begun, and how many of them have returned."""
         self._to_release: set[str] = set()
-        self._releasing: set[str] = set()
-        """Places to give back, and those that are being given back."""
+        """Places to give back: not taken again before that is done, which would free them."""
+        self._releasing = asyncio.Lock()
         self._renew_at = 0
 
     async def open(
@@ -72,24 +71,19 @@ class Subscriptions:
         """Begins to follow the feed on behalf of a caller; see `Feed.follow`. The stream ends with
         the caller's credential. Raises `RateLimited` if the account already has `MOST` streams."""
         await self._release()
-        self._opens_begun += 1
+        place = await self._take(principal)
         try:
-            place = await self._take(principal)
-            try:
-                follower = await self._feed.follow(after, types)
-            except BaseException:
-                self._to_release.add(place)
-                raise
-            self._open[follower] = _Open(principal, place, parts(principal), principal.expires_at)
-        finally:
-            self._opens_ended += 1
+            follower = await self._feed.follow(after, types)
+        except BaseException:
+            self._to_release.add(place)
+            raise
+        self._open[follower] = _Open(principal, place, parts(principal), principal.expires_at)
         return follower
 
     async def _take(self, principal: Principal) -> str:
         now = self._clock()
-        # Not those being released: a release that is repeated would free a place taken now.
         names = (f"stream {principal.user_id} {number}" for number in range(MOST))
-        places = [name for name in names if name not in self._to_release | self._releasing]
+        places = [name for name in names if name not in self._to_release]
         until = now + LEASE_SECONDS * SECOND
         place = await self._leases.take_one(places, self._holder, now=now, until=until)
         if place is None:
@@ -117,20 +111,12 @@ class Subscriptions:
 
     async def _renew(self, until: int) -> None:
         """Renews the places. Ends the streams whose place another process has taken, because this
-        one stalled for too long, and gives back places that were taken by a transaction whose
-        outcome stayed unknown."""
-        opened, known, begun = [*self._open.items()], self._known(), self._opens_begun
-        is_opening = begun > self._opens_ended
-        kept = await self._leases.renew(self._holder, until)
+        one stalled for too long."""
+        opened = [*self._open.items()]
+        kept = await self._leases.renew([its.place for _, its in opened], self._holder, until)
         for follower, its in opened:
             if its.place not in kept:
                 follower.end()
-        if not is_opening and begun == self._opens_begun:
-            self._to_release |= kept - known
-
-    def _known(self) -> set[str]:
-        """The places that this process knows it has."""
-        return {its.place for its in self._open.values()} | self._to_release | self._releasing
 
     async def _check(self, now: int) -> None:
         """Checks the credentials that may have changed, and those whose known expiry has come,
@@ -164,13 +150,7 @@ class Subscriptions:
         return due
 
     async def _release(self) -> None:
-        if self._to_release:
-            left, self._to_release = self._to_release, set()
-            self._releasing |= left
-            try:
-                await self._leases.release_all(left, self._holder)
-            except BaseException:
-                self._to_release |= left
-                raise
-            finally:
-                self._releasing -= left
+        async with self._releasing:
+            if places := [*self._to_release]:
+                await self._leases.release_all(places, self._holder)
+                self._to_release.difference_update(places)
