@@ -68,6 +68,28 @@ async def test_slash_in_a_field_is_a_character_of_its_text(desk: Desk) -> None:
         await expect(page.get_by_role("dialog", name="Search")).to_be_visible()
 
 
+async def test_slash_is_switched_off_in_the_search_and_stays_off(desk: Desk) -> None:
+    async with desk.looking(desk.person()) as page:
+        await page.goto("devices")
+        dialog = page.get_by_role("dialog", name="Search")
+        await page.locator("main").press("/")
+        box = dialog.get_by_role("checkbox", name="“/” opens this search")
+        await box.uncheck()
+        await page.keyboard.press("Escape")
+        for _ in range(2):
+            link = page.locator("a.finder")
+            await expect(link).to_have_attribute("aria-keyshortcuts", "Control+K")
+            await page.locator("main").press("/")
+            await expect(dialog).to_be_hidden()
+            await page.reload()
+        await page.keyboard.press("Control+k")
+        await expect(box).not_to_be_checked()
+        await box.check()
+        await page.keyboard.press("Escape")
+        await page.locator("main").press("/")
+        await expect(dialog).to_be_visible()
+
+
 async def test_search_is_a_page_without_javascript(desk: Desk) -> None:
     word = made(desk)
     async with desk.looking(desk.person(), script=False, size=PHONE) as page:

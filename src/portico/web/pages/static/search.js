@@ -3,6 +3,35 @@
 // arrows go through what it has found, and Enter opens the first.
 const finder = document.getElementById("finder"); // its own page has none
 
+// "/" alone can be switched off, since speech input and slips press single keys (WCAG 2.1.4).
+const SLASH = "portico.slash";
+let hasSlash = true;
+function tellSlash() {
+  for (const box of document.querySelectorAll("[data-slash]")) {
+    box.checked = hasSlash;
+    box.parentElement.hidden = false;
+  }
+  for (const link of document.querySelectorAll("a.finder")) link.ariaKeyShortcuts = hasSlash ? "Control+K /" : "Control+K";
+}
+addEventListener("load", () => oncePainted(() => {
+  try {
+    hasSlash = localStorage.getItem(SLASH) !== "false";
+  } catch {
+    // Without storage, it is on.
+  }
+  tellSlash();
+}));
+document.addEventListener("change", ({ target }) => {
+  if (!target.matches("[data-slash]")) return;
+  hasSlash = target.checked;
+  tellSlash();
+  try {
+    localStorage.setItem(SLASH, hasSlash);
+  } catch {
+    // Without storage, it applies to this page only.
+  }
+});
+
 function findIn(root) {
   const form = root.querySelector(".everything");
   const field = form.elements.q;
@@ -48,6 +77,7 @@ function findIn(root) {
       field.focus(); // where the character goes
     }
   });
+  tellSlash();
   return look;
 }
 
@@ -72,7 +102,7 @@ if (!finder && document.querySelector(".everything")) findIn(document.getElement
 document.addEventListener("keydown", (event) => {
   const { key, ctrlKey, metaKey, altKey, shiftKey, target } = event;
   const isChord = key.toLowerCase() === "k" && (ctrlKey || metaKey) && !altKey && !shiftKey;
-  const isSlash = key === "/" && !ctrlKey && !metaKey && !altKey && !target.closest("input, select, textarea");
+  const isSlash = hasSlash && key === "/" && !ctrlKey && !metaKey && !altKey && !target.closest("input, select, textarea");
   if (!isChord && !isSlash) return;
   event.preventDefault();
   openFinder();
