@@ -53,7 +53,7 @@ class Limits(SettingGroup):
 
     body_limit: Annotated[
         int,
-        declared("1048576", whole(1024, 2**30), "largest request body, in bytes", kind=int),
+        declared("1048576", whole(1024, 2**30), "largest request body, in bytes"),
     ]
     count_limit: Annotated[
         int | None,
@@ -62,7 +62,6 @@ class Limits(SettingGroup):
             whole(100, 10**9),
             "most matches of a filter or search that are counted; beyond it `total_is_exact` is"
             " false; unset: all",
-            kind=int,
         ),
     ]
     kept_bytes: Annotated[
@@ -72,7 +71,6 @@ class Limits(SettingGroup):
             whole(0, 2**36),
             "memory of each worker, in bytes, for pages of products that are kept while valid;"
             " `0`: none",
-            kind=int,
         ),
     ]
     connections_per_address: Annotated[
@@ -82,7 +80,6 @@ class Limits(SettingGroup):
             whole(1, 2**20),
             "most connections of one address to a worker, except trusted proxies; never more than"
             " a quarter of all",
-            kind=int,
         ),
     ]
     plans: Mapping[str, Plan]
@@ -133,7 +130,6 @@ class EventSettings(SettingGroup):
             # week.
             whole(7, 3650),
             "days for which events and the deliveries of webhooks are kept",
-            kind=int,
         ),
     ]
     webhooks_allow: Annotated[
@@ -143,7 +139,6 @@ class EventSettings(SettingGroup):
             networks,
             "addresses or networks to which webhooks may lead although they are not public, also"
             " over `http`",
-            kind=list,
         ),
     ]
 
@@ -160,7 +155,6 @@ class SigningIn(SettingGroup):
             "off",
             switch,
             "`on`: anyone who verifies their e-mail gets an account on Free; needs `sign_up_role`",
-            kind=bool,
         ),
     ]
     sign_up_role: Annotated[
@@ -173,13 +167,7 @@ class SigningIn(SettingGroup):
         ),
     ]
     sign_up_domains: Annotated[
-        tuple[str, ...],
-        declared(
-            "",
-            domains,
-            "domains whose e-mails may sign up; unset: all",
-            kind=list,
-        ),
+        tuple[str, ...], declared("", domains, "domains whose e-mails may sign up; unset: all")
     ]
 
     refresh_family_days: Annotated[
@@ -189,7 +177,6 @@ class SigningIn(SettingGroup):
             whole(1, 3650),
             "days for which refresh tokens renew a login or a consent until the user must sign in"
             " again",
-            kind=int,
         ),
     ]
     refresh_grace_seconds: Annotated[
@@ -199,7 +186,6 @@ class SigningIn(SettingGroup):
             whole(0, 60),
             "seconds within which an OAuth client may repeat its last refresh, after a lost answer,"
             " instead of ending the consent",
-            kind=int,
         ),
     ]
     client_id_documents: Annotated[
@@ -209,25 +195,16 @@ class SigningIn(SettingGroup):
             switch,
             "`off`: OAuth clients must be registered, and cannot name a document of theirs as their"
             " `client_id`",
-            kind=bool,
         ),
     ]
     client_id_hosts: Annotated[
         tuple[str, ...],
-        declared(
-            "",
-            domains,
-            "hosts whose documents are admitted as `client_id`; unset: all",
-            kind=list,
-        ),
+        declared("", domains, "hosts whose documents are admitted as `client_id`; unset: all"),
     ]
     client_registration: Annotated[
         bool,
         declared(
-            "off",
-            switch,
-            "`on`: OAuth clients without a secret may register themselves (RFC 7591)",
-            kind=bool,
+            "off", switch, "`on`: OAuth clients without a secret may register themselves (RFC 7591)"
         ),
     ]
     require_second_factor: Annotated[
@@ -241,12 +218,7 @@ class SigningIn(SettingGroup):
     ]
     max_key_days: Annotated[
         int | None,
-        declared(
-            None,
-            whole(1, 3650),
-            "days after which every new API key expires at the latest",
-            kind=int,
-        ),
+        declared(None, whole(1, 3650), "days after which every new API key expires at the latest"),
     ]
     providers: tuple[Provider, ...]
 
@@ -272,25 +244,17 @@ class Observability(SettingGroup):
             whole(1, 36_500),
             "days after which entries of the audit log are removed, by whole days in UTC; unset:"
             " never",
-            kind=int,
         ),
     ]
     audit_archive: Annotated[
         Path | None,
         declared(
-            None,
-            Path,
-            "directory to which a day's entries are exported before they are removed",
+            None, Path, "directory to which a day's entries are exported before they are removed"
         ),
     ]
     metrics_allow: Annotated[
         tuple[Network, ...],
-        declared(
-            "127.0.0.0/8,::1",
-            networks,
-            "addresses or networks that may read `/metrics`",
-            kind=list,
-        ),
+        declared("127.0.0.0/8,::1", networks, "addresses or networks that may read `/metrics`"),
     ]
     log_level: Annotated[
         str,
@@ -301,13 +265,7 @@ class Observability(SettingGroup):
         ),
     ]
     log_requests: Annotated[
-        bool,
-        declared(
-            "on",
-            switch,
-            "one log line for each request, of level `info`",
-            kind=bool,
-        ),
+        bool, declared("on", switch, "one log line for each request, of level `info`")
     ]
 
     otlp_endpoint: Annotated[
@@ -338,19 +296,18 @@ class Listening(SettingGroup):
         str,
         declared("127.0.0.1", listening_address, "IP address to listen on; `0.0.0.0` or `::`: all"),
     ]
-    port: Annotated[int, declared("8443", whole(1, 65535), "port of HTTPS", kind=int)]
+    port: Annotated[int, declared("8443", whole(1, 65535), "port of HTTPS")]
     http_port: Annotated[
         int | None,
         declared(
             None,
             whole(1, 65535),
             "port of plain HTTP; every request there is refused with the HTTPS address",
-            kind=int,
         ),
     ]
     workers: Annotated[
         int,
-        declared("1", whole(1, 256), "serving processes; more than 1 needs `valkey_url`", kind=int),
+        declared("1", whole(1, 256), "serving processes; more than 1 needs `valkey_url`"),
     ]
     drain_seconds: Annotated[
         int,
@@ -358,17 +315,11 @@ class Listening(SettingGroup):
             "5",
             whole(0, 3600),
             "seconds for which the server serves on after SIGTERM, while `/readyz` is 503",
-            kind=int,
         ),
     ]
     tls: Annotated[
         bool,
-        declared(
-            "on",
-            switch,
-            "`off` only if `trusted_proxies` has the proxy that terminates TLS",
-            kind=bool,
-        ),
+        declared("on", switch, "`off` only if `trusted_proxies` has the proxy that terminates TLS"),
     ]
     tls_cert: Annotated[
         Path | None,
@@ -388,7 +339,6 @@ class Listening(SettingGroup):
             "",
             networks,
             "addresses or networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted",
-            kind=list,
         ),
     ]
 
@@ -478,15 +428,7 @@ class Stores(SettingGroup):
             secret=True,
         ),
     ]
-    prepared_statements: Annotated[
-        bool,
-        declared(
-            "on",
-            switch,
-            "`off` for PgBouncer before 1.21",
-            kind=bool,
-        ),
-    ]
+    prepared_statements: Annotated[bool, declared("on", switch, "`off` for PgBouncer before 1.21")]
     valkey_url: Annotated[
         str | None,
         declared(
@@ -586,9 +528,7 @@ class PublicAddresses(SettingGroup):
     dashboard_url: Annotated[
         str,
         declared(
-            None,
-            base,
-            "public address of the dashboard; unset: `/dashboard` at `host` and `port`",
+            None, base, "public address of the dashboard; unset: `/dashboard` at `host` and `port`"
         ),
     ]
     cookie_domain: Annotated[
@@ -601,7 +541,6 @@ class PublicAddresses(SettingGroup):
             "",
             origins,
             "origins whose web pages may call the API, such as `https://app.example.com`; `*`: all",
-            kind=list,
         ),
     ]
 
@@ -715,7 +654,7 @@ GROUPS: tuple[type[SettingGroup], ...] = Settings.__bases__
 
 def _settings_of(group: type[SettingGroup]) -> tuple[Setting, ...]:
     return tuple(
-        hint.__metadata__[0](name)
+        hint.__metadata__[0](name, hint.__origin__)
         for name, hint in get_type_hints(group, include_extras=True).items()
         if hasattr(hint, "__metadata__")
     )

@@ -6,7 +6,7 @@ Its key in portico.toml, its variable, its flag and its row in the documents are
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, get_args, get_origin
 
 from portico.core.errors import BrokenRule
 
@@ -106,8 +106,15 @@ def declared(
     parse: Callable[[str], object],
     description: str,
     *,
-    kind: type = str,
     secret: bool = False,
-) -> Callable[[str], Setting]:
-    """The metadata of a field: a function that makes its `Setting` from its name."""
-    return lambda name: Setting(name, default, parse, description, kind, secret)
+) -> Callable[[str, Any], Setting]:
+    """The metadata of a field: a function that makes its `Setting` from its name and type."""
+    return lambda name, of: Setting(name, default, parse, description, _kind(of), secret)
+
+
+def _kind(of: Any) -> type:
+    """The type that portico.toml may have for a field of this type."""
+    for kind in (bool, int):
+        if kind in (of, *get_args(of)):
+            return kind
+    return list if get_origin(of) is tuple else str
