@@ -260,7 +260,7 @@ def test_file_may_be_named_and_speak_toml_or_text(tmp_path: Path) -> None:
         ("[plans.gold]\nper_minute = 5", "plans.gold is a new plan and needs per_day too"),
         ("[plans.free]\nper_day = 0", "plans.free.per_day must be a whole number"),
         ("[plans.free]\nper_day = true", "plans.free.per_day must be a whole number"),
-        ('[plans."Gold Plan"]\nper_minute = 5', "'Gold Plan'"),
+        ('[plans."Gold Plan"]\nper_minute = 5', "Gold Plan"),
         ("[plans]\nfree = 3", "plans.free must be a table"),
         ("host = 1", "host (from "),
         ("port = 8443.0", "port (from "),

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 from portico.core.errors import BrokenRule
 from portico.settings.composed import SETTINGS, Settings, derived_addresses
 from portico.settings.declaring import Setting, SettingError
-from portico.settings.providers import providers
-from portico.settings.services import TABLES, services
-from portico.settings.values import plans, redacted, suggestion
+from portico.settings.tables import TABLES, plans, providers, services
+from portico.settings.values import redacted, suggestion
 
 CONFIG_VARIABLE = "PORTICO_CONFIG"
 CLIENTS_VARIABLES = ("PORTICO_API_KEY", "PORTICO_CA")

@@ -1,21 +1,18 @@
-"""The values of settings: parsers of text, and the tables of plans.
+"""The values of settings: parsers of text.
 
 A parser raises `BrokenRule`, whose message continues the setting's name. It knows no other setting
 and opens no file.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from ipaddress import ip_address, ip_network
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-import msgspec
-
 from portico.core.errors import BrokenRule
 from portico.core.networks import ANY, Network, origin, read_store_url
-from portico.core.plans import DEFAULT_PLANS, Plan
 from portico.core.rules import OneOf
 from portico.core.text import trimmed
 
@@ -234,49 +231,6 @@ def domains(text: str) -> tuple[str, ...]:
 def _separated(text: str, parse: Callable[[str], T]) -> tuple[T, ...]:
     """The parsed parts of comma-separated text; empty text has none."""
     return tuple(parse(part.strip()) for part in text.split(",")) if text.strip() else ()
-
-
-_PLAN_LIMITS = ("per_minute", "per_day")
-_WINDOWS = (*_PLAN_LIMITS, "per_month")
-
-
-def plans(tables: object) -> Mapping[str, Plan]:
-    """The default plans, changed by the `[plans.NAME]` tables of portico.toml.
-
-    A table may change one limit of an existing plan, and must give both of a new one.
-    """
-    if not isinstance(tables, dict):
-        raise BrokenRule("plans must be tables, [plans.NAME]")
-    merged = dict(DEFAULT_PLANS)
-    for name, table in tables.items():
-        if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,49}", name):
-            raise BrokenRule(
-                f"the plan {name!r} must be named with at most 50 of a-z, 0-9, - and _"
-            )
-        merged[name] = _plan(name, table, merged.get(name))
-    return merged
-
-
-def _plan(name: str, table: object, known: Plan | None) -> Plan:
-    """The plan that a table describes: a new one, or the `known` one with changes."""
-    if not isinstance(table, dict):
-        raise BrokenRule(f"plans.{name} must be a table with per_minute and per_day")
-    for key, value in table.items():
-        check_window(f"plans.{name}", key, value)
-    if known:
-        return msgspec.structs.replace(known, **table)
-    if missing := [key for key in _PLAN_LIMITS if key not in table]:
-        raise BrokenRule(f"plans.{name} is a new plan and needs {' and '.join(missing)} too")
-    return Plan(name, **table)
-
-
-def check_window(name: str, key: str, value: object) -> None:
-    """Checks one limit of a table. Raises `BrokenRule`."""
-    if key not in _WINDOWS:
-        raise BrokenRule(f"{key!r} is not a limit of {name}{suggestion(key, _WINDOWS)}")
-    most = 10**12 if key == "per_month" else 10**9
-    if type(value) is not int or not 1 <= value <= most:
-        raise BrokenRule(f"{name}.{key} must be a whole number from 1 to {most}, not {value!r}")
 
 
 def suggestion(name: str, known: Collection[str], prefix: str = "") -> str:

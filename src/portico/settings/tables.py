@@ -1,7 +1,10 @@
-"""The tables `[services.NAME]`, `[limits.NAME]` and `[roles.NAME]` of portico.toml."""
+"""The tables of portico.toml: `[plans.NAME]`, `[sign_in.NAME]`, `[services.NAME]`, `[limits.NAME]`
+and `[roles.NAME]`. All raise `BrokenRule`, without secrets."""
 
 import re
+import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,8 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from portico.core.errors import BrokenRule
-from portico.core.plans import UNLIMITED, Plan
+from portico.core.plans import DEFAULT_PLANS, UNLIMITED, Plan
+from portico.core.providers import PlainOAuth, Provider, is_address
 from portico.core.services import (
     ANYBODY,
     MIB,
@@ -21,29 +25,194 @@ from portico.core.services import (
     Services,
     ServiceScope,
 )
+from portico.core.users import role as user_role
 from portico.core.words import ROLES
-from portico.settings.values import check_window, suggestion
+from portico.settings.values import domain, suggestion
+
+Read = Callable[[object], object]
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}")
+
+
+def _each(kind: str, tables: object) -> list[tuple[str, dict[str, Any]]]:
+    """The tables of one kind by their names."""
+    if not isinstance(tables, dict):
+        raise BrokenRule(f"{kind} must be tables, [{kind}.NAME]")
+    for name, table in tables.items():
+        if not _NAME.fullmatch(name):
+            raise BrokenRule(f"{kind}.{name} must be named with at most 50 of a-z, 0-9, - and _")
+        if not isinstance(table, dict):
+            raise BrokenRule(f"{kind}.{name} must be a table")
+    return list(tables.items())
+
+
+def _only(name: str, table: object, known: Collection[str]) -> None:
+    if not isinstance(table, dict):
+        raise BrokenRule(f"{name} must be a table")
+    for key in table:
+        if key not in known:
+            raise BrokenRule(f"{key!r} is not a setting of {name}{suggestion(key, known)}")
+
+
+def _read(name: str, table: Mapping[str, Any], rules: Mapping[str, Read]) -> dict[str, Any]:
+    """The values of a table that have a rule."""
+    values = {}
+    for key, value in table.items():
+        if key in rules:
+            try:
+                values[key] = rules[key](value)
+            except BrokenRule as rule:
+                raise BrokenRule(f"{name}.{key} {rule}") from None
+    return values
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise BrokenRule("must be text in quotes, without control characters")
+    return value
+
+
+_WINDOWS = ("per_minute", "per_day", "per_month")
+
+
+def plans(tables: object) -> Mapping[str, Plan]:
+    """The default plans, changed by the `[plans.NAME]` tables.
+
+    A table may change one limit of an existing plan, and must give both of a new one.
+    """
+    merged = dict(DEFAULT_PLANS)
+    for name, table in _each("plans", tables):
+        _check_windows(f"plans.{name}", table)
+        if known := merged.get(name):
+            merged[name] = msgspec.structs.replace(known, **table)
+        elif missing := [key for key in ("per_minute", "per_day") if key not in table]:
+            raise BrokenRule(f"plans.{name} is a new plan and needs {' and '.join(missing)} too")
+        else:
+            merged[name] = Plan(name, **table)
+    return merged
+
+
+def _check_windows(name: str, table: Mapping[str, object]) -> None:
+    for key, value in table.items():
+        if key not in _WINDOWS:
+            raise BrokenRule(f"{key!r} is not a limit of {name}{suggestion(key, _WINDOWS)}")
+        most = 10**12 if key == "per_month" else 10**9
+        if type(value) is not int or not 1 <= value <= most:
+            raise BrokenRule(f"{name}.{key} must be a whole number from 1 to {most}, not {value!r}")
+
+
+_PRESETS = files("portico.settings") / "presets"
+_NEEDED = ("issuer", "client_id", "client_secret")
+
+
+def providers(tables: object) -> tuple[Provider, ...]:
+    """The providers of the `[sign_in.NAME]` tables, in their order."""
+    found = tuple(_provider(name, table) for name, table in _each("sign_in", tables))
+    issuers = [provider.issuer.rstrip("/") for provider in found]
+    for provider in found:
+        # Accounts are linked to an issuer's subject, which may differ for another of its clients.
+        if issuers.count(provider.issuer.rstrip("/")) > 1:
+            raise BrokenRule(f"sign_in.{provider.name}.issuer must differ from other providers'")
+    return found
+
+
+def _provider(name: str, table: dict[str, Any]) -> Provider:
+    table = {**table}
+    preset = _preset(name, table.pop("preset")) if "preset" in table else None
+    rules = _RULES if preset is None else _RULES | _PLAIN_RULES
+    _only(f"sign_in.{name}", table, [*rules, "preset"])
+    table = {"label": name.capitalize(), **(preset or {}), **table}
+    if missing := [key for key in _NEEDED if key not in table]:
+        raise BrokenRule(f"sign_in.{name} needs {' and '.join(missing)} too")
+    values = _read(f"sign_in.{name}", table, rules)
+    plain = {key: values.pop(key) for key in _PLAIN_RULES if key in values}
+    return Provider(name=name, plain=PlainOAuth(**plain) if preset else None, **values)
+
+
+def _preset(name: str, wanted: object) -> Mapping[str, Any]:
+    """What a preset says of its provider; each is a file beside this one."""
+    known = {file.name.removesuffix(".toml"): file for file in _PRESETS.iterdir()}
+    if wanted not in known:
+        raise BrokenRule(f"sign_in.{name}.preset must be one of {', '.join(sorted(known))}")
+    return tomllib.loads(known[str(wanted)].read_text("utf-8"))
+
+
+def _label(value: object) -> str:
+    text = _text(value).strip()
+    if len(text) > 50:
+        raise BrokenRule("must have at most 50 characters")
+    return text
+
+
+def _issuer(value: object) -> str:
+    text = _text(value)
+    if not is_address(text) or "?" in text:
+        raise BrokenRule(
+            "must be an https:// address without user, query or fragment, such as"
+            " https://accounts.google.com; http:// only on a loopback address"
+        )
+    return text
+
+
+def _endpoint(value: object) -> str:
+    text = _text(value)
+    if not is_address(text):
+        raise BrokenRule("must be an https:// address; http:// only on a loopback address")
+    return text
+
+
+def _emails_endpoint(value: object) -> str | None:
+    """Empty for a provider whose `user_endpoint` has the e-mail."""
+    return None if value == "" else _endpoint(value)
+
+
+def _domains(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value:
+        raise BrokenRule('must be a list of domains, such as ["example.com"]')
+    return tuple(domain(_text(one)) for one in value)
+
+
+def _switch(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise BrokenRule("must be true or false")
+    return value
+
+
+_RULES: dict[str, Read] = {
+    "issuer": _issuer,
+    "client_id": _text,
+    "client_secret": _text,
+    "label": _label,
+    "domains": _domains,
+    "create_users": _switch,
+    "role": lambda value: user_role(_text(value)),
+}
+
+_PLAIN_RULES: dict[str, Read] = {
+    **dict.fromkeys(("authorization_endpoint", "token_endpoint", "user_endpoint"), _endpoint),
+    "emails_endpoint": _emails_endpoint,
+    **dict.fromkeys(("scope", "subject_field", "name_field"), _text),
+    **dict.fromkeys(("email_field", "email_verified_field"), _text),
+}
+
 
 TABLES = ("services", "limits", "roles")
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}")
 _SCOPE = re.compile(r"[a-z][a-z0-9-]{0,29}:[a-z][a-z0-9-]{0,49}")
 _PATH = re.compile(r"(?:/[a-z0-9][a-z0-9._~-]{0,49}){1,5}")
 _RULE_PATH = re.compile(r"(?:/(?:\*|[A-Za-z0-9._~!$&'()+,;=:@-]*))*(?:/\*\*)?")
 _METHOD = re.compile(r"[A-Z]{1,20}")
 
-Read = Callable[[object], object]
-
 
 def services(
     tables: Mapping[str, object], addresses: Sequence[str], base_url: str, directory: Path
 ) -> Services:
-    """What the tables declare, by their names. `addresses` are Portico's own; files are named from
-    `directory` on. Raises `BrokenRule`."""
-    limits = {name: _limit(name, table) for name, table in _each("limits", tables)}
+    """What `TABLES` declare, by their names. `addresses` are Portico's own; files are named from
+    `directory` on."""
+    limits = {name: _limit(name, table) for name, table in _each("limits", tables["limits"])}
     made: dict[str, Service] = {}
-    roles = {name: _role(name, table) for name, table in _each("roles", tables)}
-    for name, table in _each("services", tables):
+    roles = {name: _role(name, table) for name, table in _each("roles", tables["roles"])}
+    for name, table in _each("services", tables["services"]):
         _only(f"services.{name}", table, {*_SERVICE, "scopes", "rules", "openapi"})
         scopes = _scopes(name, table.get("scopes", {}), (*ROLES, *roles))
         rules = _rules(name, table.get("rules", []), limits)
@@ -59,31 +228,9 @@ def services(
     return Services(services=made, limits=limits, roles=roles)
 
 
-def _each(kind: str, tables: Mapping[str, object]) -> list[tuple[str, dict[str, Any]]]:
-    """The tables of one kind by their names."""
-    found = tables.get(kind, {})
-    if not isinstance(found, dict):
-        raise BrokenRule(f"{kind} must be tables, [{kind}.NAME]")
-    for name, table in found.items():
-        if not _NAME.fullmatch(name):
-            raise BrokenRule(f"{kind}.{name} must be named with at most 50 of a-z, 0-9, - and _")
-        if not isinstance(table, dict):
-            raise BrokenRule(f"{kind}.{name} must be a table")
-    return list(found.items())
-
-
-def _only(name: str, table: object, known: Collection[str]) -> None:
-    if not isinstance(table, dict):
-        raise BrokenRule(f"{name} must be a table")
-    for key in table:
-        if key not in known:
-            raise BrokenRule(f"{key!r} is not a setting of {name}{suggestion(key, known)}")
-
-
 def _limit(name: str, table: dict[str, Any]) -> Plan:
     """A named limit; a window that it does not limit has no end."""
-    for key, value in table.items():
-        check_window(f"limits.{name}", key, value)
+    _check_windows(f"limits.{name}", table)
     if not table:
         raise BrokenRule(f"limits.{name} needs per_minute, per_day or per_month")
     return Plan(name, **{"per_minute": UNLIMITED, "per_day": UNLIMITED, **table})
@@ -121,14 +268,7 @@ def _scopes(name: str, table: object, roles: Collection[str]) -> dict[str, Servi
 
 
 def _service(name: str, table: Mapping[str, Any], **more: Any) -> Service:
-    values: dict[str, Any] = {}
-    for key, value in table.items():
-        if key in _SERVICE:
-            try:
-                values[key] = _SERVICE[key](value)
-            except BrokenRule as rule:
-                raise BrokenRule(f"services.{name}.{key} {rule}") from None
-    made = Service(name=name, **values, **more)
+    made = Service(name=name, **_read(f"services.{name}", table, _SERVICE), **more)
     if (made.path is None) != (made.upstream is None):
         raise BrokenRule(f"services.{name} needs both path and upstream, or neither")
     if made.sandbox_upstream is not None and made.path is None:
@@ -269,12 +409,6 @@ def _check_apart(one: Service, other: Service, base_url: str) -> None:
                 f"services.{one.name}.path must not lie within services.{other.name}.path,"
                 " nor the other way round"
             )
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise BrokenRule("must be text in quotes, without control characters")
-    return value
 
 
 def _texts(value: object, where: str) -> list[str]:
