@@ -76,7 +76,7 @@ def leave_time(patch: pytest.MonkeyPatch) -> None:
 def leave_versions_time(patch: pytest.MonkeyPatch) -> None:
     """The same for the versions of lists on PostgreSQL: an answer is kept only if its version is
     read in time."""
-    for name in ("engine", "versions"):
+    for name in ("engine", "batches"):
         patch.setattr(f"portico.data.postgres.{name}.VERSION_SECONDS", 60.0)
 
 

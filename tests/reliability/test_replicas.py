@@ -19,7 +19,7 @@ from portico.core.errors import Unavailable
 from portico.data.database import ReplicaState, Row, acting_for
 from portico.data.postgres import engine, replicas
 from portico.data.postgres.engine import PostgresDatabase
-from portico.data.postgres.positions import MemoryPositions
+from portico.data.postgres.replicas import MemoryPositions
 from portico.features.people.storage import Users
 from reliability.boundless import boundless
 from servers import PostgresServer, RedisServer, postgres_server

@@ -10,9 +10,9 @@ from answering import answering
 from busy_machine import leave_time
 from operating import eventually
 from portico.core.errors import Unavailable
-from portico.data.postgres import positions
-from portico.data.postgres.positions import LIFE_SECONDS, MemoryPositions, Positions
-from portico.limits.valkey_positions import ValkeyPositions
+from portico.data.postgres import replicas
+from portico.data.postgres.replicas import LIFE_SECONDS, MemoryPositions, Positions
+from portico.limits.valkey import ValkeyPositions
 from servers import RedisServer, redis_server
 
 Keep = Callable[[float], Positions]
@@ -27,7 +27,7 @@ async def keeping(
     opened: list[Positions] = []
 
     def keep(life: float) -> Positions:
-        monkeypatch.setattr(positions, "LIFE_SECONDS", life)
+        monkeypatch.setattr(replicas, "LIFE_SECONDS", life)
         store: Positions = MemoryPositions()
         if request.param == "valkey":
             redis: RedisServer = request.getfixturevalue("redis")

@@ -19,12 +19,11 @@ from busy_machine import added, leave_time
 from operating import TIMEOUT_SECONDS, until
 from portico.core.errors import Unavailable
 from portico.core.plans import Plan
-from portico.data.postgres.positions import LIFE_SECONDS
+from portico.data.postgres.replicas import LIFE_SECONDS
 from portico.limits.guard import Backoff
 from portico.limits.protocol import ACCOUNT, ADDRESS, GUARDED_ADDRESS, NETWORK, Caller
-from portico.limits.valkey import ValkeyLimiter
+from portico.limits.valkey import ValkeyLimiter, ValkeyPositions
 from portico.limits.valkey_client import SLOTS
-from portico.limits.valkey_positions import ValkeyPositions
 from servers import RedisServer, SentinelServer, redis_servers
 
 pytestmark = pytest.mark.xdist_group("valkey failover")  # they share their cluster

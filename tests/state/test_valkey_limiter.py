@@ -176,39 +176,6 @@ async def test_server_that_refuses_is_told_from_a_silent_one_and_logged_once(
     assert works == "the store of the rate limits works again"
 
 
-@pytest.mark.parametrize(
-    ("foreign", "window"), [("a list", 0), ("abc", 1), ("", 0), ("1e3", 1), ("007", 0), ("-5", 1)]
-)
-async def test_foreign_key_refuses_whose_it_is_and_nobody_else(
-    own_server: RedisServer,
-    valkey: ValkeyLimiter,
-    caplog: pytest.LogCaptureFixture,
-    foreign: str,
-    window: int,
-) -> None:
-    async with Valkey.from_url(own_server.url) as client:
-        await valkey.take((ACCOUNT, 7), PLAN, MIDNIGHT)
-        keys = sorted(await client.keys(), reverse=True)  # the minute's, and the day's
-        await client.delete(keys[window])
-        if foreign == "a list":
-            await client.lpush(keys[window], 1)
-        else:
-            await client.set(keys[window], foreign)
-        before = [await client.dump(key) for key in keys]
-        for left in (99, 98):
-            verdicts = await asyncio.gather(
-                *(valkey.take((ACCOUNT, number), PLAN, MIDNIGHT) for number in range(20)),
-                return_exceptions=True,
-            )
-            refusal = verdicts.pop(7)
-            assert isinstance(refusal, Unavailable)
-            assert refusal.why == "failing"
-            assert {getattr(verdict, "remaining", None) for verdict in verdicts} == {left}
-        assert [await client.dump(key) for key in keys] == before
-    (told,) = caplog.messages
-    assert keys[window].decode() in told
-
-
 @pytest.mark.parametrize("kind", ["", "+cluster", "+sentinel"])
 @pytest.mark.parametrize(
     "answer",

@@ -4,18 +4,11 @@ that `restore` can restore the counters after a restart."""
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from portico.core.plans import Plan, Use, Verdict, is_full, judge, judge_all
 from portico.core.times import DAY, MINUTE, month_of_day, month_start
-from portico.limits.guard import (
-    Backoff,
-    Failures,
-    GuardEntry,
-    failed,
-    places,
-    remembered,
-    under_way,
-)
+from portico.limits.guard import HELD, Backoff, GuardEntry
 from portico.limits.protocol import GUARDS, Caller, Claims, Guards, read_caller, spelled
 
 KEPT = 100_000
@@ -26,22 +19,44 @@ Row = tuple[str, int, int, int, int]
 milliseconds), their number, the day of that time, the number again."""
 
 
-class _Guarded:
-    """One caller's failures, and when its attempts under way began (epoch milliseconds)."""
+class _Guarded(NamedTuple):
+    """One caller's failures, when their count expires, and when its attempts under way began (all
+    in epoch milliseconds).
 
-    __slots__ = ("begun", "failures")
+    The count expires a window after the first failure; once there are waits, a window after the
+    last wait.
+    """
 
-    def __init__(self, failures: Failures, begun: tuple[int, ...] = ()) -> None:
-        self.failures = failures
-        self.begun = begun
+    failures: int = 0
+    until: int = 0
+    begun: tuple[int, ...] = ()
+
+    def at(self, backoff: Backoff, now: int) -> "_Guarded":
+        """What of it still counts at `now`."""
+        begun = tuple(time for time in self.begun if now - time < HELD)
+        if self.until <= now:
+            return _Guarded(0, now + backoff.window, begun)
+        return self._replace(begun=begun)
+
+    def places(self, backoff: Backoff, now: int) -> tuple[int, int]:
+        """How many attempts may be in progress at once, and if none may, the milliseconds until one
+        may."""
+        free = backoff.free - self.failures
+        if free > 0:
+            return free, 0
+        ends = self.until - backoff.window if backoff.waits else self.until
+        return (1, 0) if ends <= now else (0, ends - now)
+
+    def failed(self, backoff: Backoff, now: int) -> "_Guarded":
+        """The same after one more failure."""
+        count = self.failures + 1
+        until = now + backoff.window if count == 1 else self.until
+        if wait := backoff.wait_after(count):
+            until = now + wait + backoff.window
+        return self._replace(failures=count, until=until)
 
 
-_NOBODY = _Guarded(Failures(0, 0))
-
-
-def _known(guarded: _Guarded, backoff: Backoff, now: int) -> _Guarded:
-    """The part of it that still counts at `now`."""
-    return _Guarded(remembered(backoff, guarded.failures, now), under_way(guarded.begun, now))
+_NOBODY = _Guarded()
 
 
 class FailedAttempts:
@@ -51,86 +66,68 @@ class FailedAttempts:
         self._kept: dict[Caller, _Guarded] = {}
         self._changed: dict[Caller, None] = {}
 
-    def enter(self, guards: Sequence[tuple[Caller, Backoff]], now: int) -> GuardEntry:
-        """See `protocol.Limiter.enter`."""
+    def enter(self, guards: Guards, now: int) -> GuardEntry:
         wait, busy = 0, False
         for caller, backoff in guards:
-            known = _known(self._kept.get(caller, _NOBODY), backoff, now)
-            free, later = places(backoff, known.failures, now)
+            known = self._kept.get(caller, _NOBODY).at(backoff, now)
+            free, later = known.places(backoff, now)
             wait = wait or later
             busy = busy or len(known.begun) >= free
         if wait or busy:
             return GuardEntry(admitted=False, wait=wait)
         for caller, backoff in guards:
-            guarded = self._keep(caller, now)
-            known = _known(guarded, backoff, now)
-            guarded.failures, guarded.begun = known.failures, (*known.begun, now)
+            known = self._of(caller, now).at(backoff, now)
+            self._kept[caller] = known._replace(begun=(*known.begun, now))
         return GuardEntry(admitted=True, wait=0)
 
-    def leave(
-        self,
-        guards: Sequence[tuple[Caller, Backoff]],
-        now: int,
-        entered: int,
-        *,
-        has_failed: bool,
-    ) -> None:
-        """See `protocol.Limiter.leave`."""
+    def leave(self, guards: Guards, now: int, entered: int, *, has_failed: bool) -> None:
         for caller, backoff in guards:
-            guarded = self._keep(caller, now)
-            known = _known(guarded, backoff, now)
+            before = self._of(caller, now)
+            known = before.at(backoff, now)
             begun = list(known.begun)
             if entered in begun:
                 begun.remove(entered)
-            guarded.begun = tuple(begun)
             if has_failed:
-                guarded.failures = failed(backoff, known.failures, now)
+                del self._kept[caller]  # so that it stands at the end, to be dropped last
+                self._kept[caller] = known.failed(backoff, now)._replace(begun=tuple(begun))
                 self._changed[caller] = None
-                self._kept[caller] = self._kept.pop(caller)  # moves to the end, to be dropped last
-            elif not begun and not guarded.failures.count:
+            elif begun or before.failures:
+                self._kept[caller] = before._replace(begun=tuple(begun))
+            else:
                 del self._kept[caller]
 
     def forget(self, callers: Iterable[Caller]) -> None:
-        """See `protocol.Limiter.forget`."""
         for caller in callers:
             if caller in self._kept:
-                guarded = self._kept[caller]
-                guarded.failures = Failures(0, guarded.failures.until)
+                self._kept[caller] = self._kept[caller]._replace(failures=0)
                 self._changed[caller] = None
 
     def changes(self, at_most: int) -> list[Row]:
         """The failures that changed since the last call, in the order of their first change."""
-        callers = list(self._changed)[:at_most]
         rows = []
-        for caller in callers:
+        for caller in list(self._changed)[:at_most]:
             del self._changed[caller]
-            failures = self._kept.get(caller, _NOBODY).failures
-            day = failures.until // DAY
-            rows.append((spelled(caller), failures.until, failures.count, day, failures.count))
+            failures, until, _ = self._kept.get(caller, _NOBODY)
+            rows.append((spelled(caller), until, failures, until // DAY, failures))
         return rows
 
     def restore(self, caller: Caller, until: int, count: int) -> None:
         """Restores the values of a row of `changes`."""
         if count:
-            self._keep(caller, 0).failures = Failures(count, until)  # none is over yet
+            self._kept[caller] = self._of(caller, 0)._replace(failures=count, until=until)
 
-    def _keep(self, caller: Caller, now: int) -> _Guarded:
-        """The caller's entry, created if missing."""
-        guarded = self._kept.get(caller)
-        if guarded is None:
-            self._make_room(now)
-            guarded = self._kept[caller] = _Guarded(_NOBODY.failures)
-        return guarded
-
-    def _make_room(self, now: int) -> None:
-        """Drops the two oldest entries if they no longer count, so that more are dropped than
-        added. If there are too many, drops the oldest in any case."""
-        for caller in list(islice(self._kept, 2)):
-            oldest = self._kept[caller]
-            is_over = oldest.failures.until <= now and not under_way(oldest.begun, now)
-            if is_over or len(self._kept) >= KEPT:
-                del self._kept[caller]
-                self._changed.pop(caller, None)
+    def _of(self, caller: Caller, now: int) -> _Guarded:
+        """The caller's entry, created if missing. Drops the two oldest entries if they no longer
+        count, so that more are dropped than added, or in any case if there are too many."""
+        if caller not in self._kept:
+            for old in list(islice(self._kept, 2)):
+                _, until, begun = self._kept[old]
+                is_over = until <= now and all(now - time >= HELD for time in begun)
+                if is_over or len(self._kept) >= KEPT:
+                    del self._kept[old]
+                    self._changed.pop(old, None)
+            self._kept[caller] = _NOBODY
+        return self._kept[caller]
 
 
 MONTH_ROW = "month:"
@@ -182,7 +179,7 @@ class MemoryLimiter:
         self._months_changed: set[Caller] = set()
 
     async def take(self, caller: Caller, plan: Plan, now_ms: int) -> Verdict:
-        """See `protocol.Limiter`. Runs for every request: its budget is 1.5 µs."""
+        """Runs for every request: its budget is 1.5 µs."""
         if plan.per_month is not None:
             return await self.take_all([(caller, plan)], now_ms)
         counter = self._counters.get(caller)
@@ -200,7 +197,6 @@ class MemoryLimiter:
     async def take_all(
         self, claims: Claims, now_ms: int, costs: Sequence[int] | None = None
     ) -> Verdict:
-        """See `protocol.Limiter`."""
         costs = costs or [1] * len(claims)
         counters = [self._turn(caller, now_ms) for caller, _ in claims]
         uses = [
@@ -223,22 +219,18 @@ class MemoryLimiter:
         return judge_all(uses, now_ms, admitted=admitted)
 
     async def used(self, caller: Caller, now_ms: int) -> tuple[int, int]:
-        """See `protocol.Limiter`."""
         counter = self._counters.get(caller)
         return counter.used(now_ms // MINUTE, now_ms // DAY) if counter else (0, 0)
 
     async def enter(self, guards: Guards, now_ms: int) -> GuardEntry:
-        """See `protocol.Limiter`."""
         return self._attempts.enter(guards, now_ms)
 
     async def leave(
         self, guards: Guards, now_ms: int, *, entered_ms: int, has_failed: bool
     ) -> None:
-        """See `protocol.Limiter`."""
         self._attempts.leave(guards, now_ms, entered_ms, has_failed=has_failed)
 
     async def forget(self, callers: Sequence[Caller]) -> None:
-        """See `protocol.Limiter`."""
         self._attempts.forget(callers)
 
     async def probe(self) -> None:

@@ -1,8 +1,10 @@
-"""Rate counters in Valkey or Redis, shared by every worker and host of an environment."""
+"""What every worker and host of an environment shares in Valkey or Redis: its rate counters, and
+the positions of its callers' last writes."""
 
 import asyncio
 import hashlib
 import logging
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -25,6 +27,7 @@ from portico.limits.protocol import ACCOUNT, LIMITED, Caller, Claims, Guards, ne
 from portico.limits.valkey_client import (
     ANSWER_SECONDS,
     PASSING,
+    Command,
     answer_of,
     in_time,
     readable,
@@ -48,8 +51,7 @@ local function read(key, window)
     return failures, begun, ends
 end
 local function write(key, failures, begun, ends)
-    redis.call('HSET', key, 'failures', failures, 'ends', ends, 'begun', table.concat(begun, ' '),
-        'under_way', #begun)  -- the last is what an older release beside counts by
+    redis.call('HSET', key, 'failures', failures, 'ends', ends, 'begun', table.concat(begun, ' '))
     redis.call('PEXPIRE', key, ends - now + held)
 end
 """
@@ -145,11 +147,10 @@ log = logging.getLogger(__name__)
 # One call counts many requests in turn. The first argument has the windows of each request's keys
 # as letters (m, d, y: minute, day, calendar month), with what it takes from each if that is not 1,
 # as in `md mdy7,7,7`; the others are the limits by key. All answers are in one text: per request 1
-# (admitted), 0 (refused) or -1, then the count of each key. A call and a reply per request would
-# cost the client more than all its other work. -1 means that a key holds no count, so another
-# program has written it: then this request is not counted, but the others are.
+# (admitted) or 0 (refused), then the count of each key. A call and a reply per request would cost
+# the client more than all its other work.
 TAKE = """
-local answer, last, get, spell = {}, 0, redis.pcall, string.format
+local answer, last = {}, 0
 local kept_for = {m = 120, d = 172800, y = 2764800}
 for windows, taken in string.gmatch(ARGV[1], '(%a+)([%d,]*)') do
     local first, admitted, used, costs = last + 1, 1, {}, {}
@@ -160,18 +161,8 @@ for windows, taken in string.gmatch(ARGV[1], '(%a+)([%d,]*)') do
     last = first + #windows - 1
     for i = first, last do
         local cost = costs[i] or 1
-        local kept = get('GET', KEYS[i]) or '0'
-        local number = tonumber(kept)
-        if number and number >= 0 and spell('%d', number) == kept then
-            used[i] = number
-            if admitted == 1 and cost > 0 and number + cost > tonumber(ARGV[i + 1]) then
-                admitted = 0
-            end
-        elseif kept.err and not string.find(kept.err, 'WRONGTYPE', 1, true) then
-            return kept
-        else
-            admitted, used[i] = -1, 0
-        end
+        used[i] = tonumber(redis.call('GET', KEYS[i]) or 0)
+        if cost > 0 and used[i] + cost > tonumber(ARGV[i + 1]) then admitted = 0 end
     end
     answer[#answer + 1] = admitted
     for i = first, last do
@@ -183,7 +174,7 @@ for windows, taken in string.gmatch(ARGV[1], '(%a+)([%d,]*)') do
                 redis.call('EXPIRE', KEYS[i], kept_for[window])
             end
         end
-        answer[#answer + 1] = spell('%d', used[i])
+        answer[#answer + 1] = string.format('%d', used[i])
     end
 end
 return table.concat(answer, ' ')
@@ -221,13 +212,6 @@ class _Queue:
         self.sender: asyncio.Task[None] | None = None
         self._reasons: set[str] = set()
         """The reasons for not counting that were logged since the server last worked."""
-        self._spoiled: Sequence[str] = ()
-
-    def log_spoiled(self, keys: Sequence[str]) -> None:
-        """Logs that one of these keys holds no count, unless the same keys were logged last."""
-        if keys != self._spoiled:
-            self._spoiled = keys
-            log.warning("a key of the rate limits holds no count: one of %s", ", ".join(keys))
 
     def log_reason(self, reason: str) -> None:
         """Logs why the server does not count; an empty reason means that it works. Each reason is
@@ -253,7 +237,6 @@ class ValkeyLimiter:
         self._queues: dict[str, _Queue] = {}
 
     async def take(self, caller: Caller, plan: Plan, now_ms: int) -> Verdict:
-        """See `protocol.Limiter`."""
         if plan.per_month is not None:
             return await self.take_all([(caller, plan)], now_ms)
         keys = self._keys(caller, now_ms)
@@ -264,7 +247,6 @@ class ValkeyLimiter:
     async def take_all(
         self, claims: Claims, now_ms: int, costs: Sequence[int] | None = None
     ) -> Verdict:
-        """See `protocol.Limiter`."""
         costs = costs or [1] * len(claims)
         keys: list[str] = []
         limits: list[int] = []
@@ -288,7 +270,6 @@ class ValkeyLimiter:
         return judge_all(uses, now_ms, admitted=bool(admitted))
 
     async def used(self, caller: Caller, now_ms: int) -> tuple[int, int]:
-        """See `protocol.Limiter`."""
         counts = await self._command("MGET", *self._keys(caller, now_ms))
         try:
             minute, day = counts
@@ -297,7 +278,6 @@ class ValkeyLimiter:
             raise Unavailable(REFUSES, why=FAILING) from error
 
     async def enter(self, guards: Guards, now_ms: int) -> GuardEntry:
-        """See `protocol.Limiter`."""
         wait = await self._run(
             ENTER,
             [caller for caller, _ in guards],
@@ -309,7 +289,6 @@ class ValkeyLimiter:
     async def leave(
         self, guards: Guards, now_ms: int, *, entered_ms: int, has_failed: bool
     ) -> None:
-        """See `protocol.Limiter`."""
         await self._run(
             LEAVE,
             [caller for caller, _ in guards],
@@ -320,11 +299,9 @@ class ValkeyLimiter:
         )
 
     async def forget(self, callers: Sequence[Caller]) -> None:
-        """See `protocol.Limiter`."""
         await self._run(FORGET, callers)
 
     async def probe(self) -> None:
-        """See `protocol.Limiter`."""
         try:
             async with in_time(ANSWER_SECONDS):
                 samples = await self._store.samples(map(self._probe, range(10_000)))
@@ -346,7 +323,6 @@ class ValkeyLimiter:
         )
 
     async def close(self) -> None:
-        """See `protocol.Limiter`."""
         for queue in self._queues.values():
             if queue.sender is not None:
                 await queue.sender
@@ -407,9 +383,6 @@ class ValkeyLimiter:
             queue.log_reason(_reason(unavailable, answer))
             raise unavailable from answer
         queue.log_reason("")
-        if answer[0] < 0:
-            queue.log_spoiled(question.keys)
-            raise Unavailable(REFUSES, why=FAILING)
         return answer
 
     async def _send(self, queue: _Queue) -> None:
@@ -492,3 +465,53 @@ def _reason(unavailable: Unavailable, error: Exception) -> str:
     if unavailable.message != REFUSES:
         return unavailable.message
     return f"{REFUSES} {str(error).partition(', with args')[0]}"
+
+
+NO_POSITIONS = "The store of positions does not answer."
+_NOTE = """
+local before = tonumber(redis.call('GET', KEYS[1]) or 0)
+local position = math.max(before, tonumber(ARGV[1]))
+redis.call('SET', KEYS[1], string.format('%.0f', position), 'PX', ARGV[2])
+return 1
+"""
+
+
+class ValkeyPositions:
+    """One environment's `data.postgres.replicas.Positions` in a Valkey or Redis server, or a
+    cluster. A server that was restarted, or has become the primary, may have lost the last ones: so
+    for a while after connecting to it, a missing position proves nothing."""
+
+    def __init__(self, url: str, environment: str, prefix: str, life: float, lag: float) -> None:
+        """The first three are as for `ValkeyLimiter`. `life` is how long a position is kept, `lag`
+        how far a replica may be behind, both in seconds."""
+        self._store = store(url)
+        self._life = int(life * 1000)
+        self._lag = lag
+        self._slot = f"{prefix}:{{{environment}:written"
+
+    async def note(self, caller: int, position: int) -> None:
+        key = self._key(caller)
+        await self._ask(key, ("EVAL", _NOTE, 1, key, position, self._life))
+
+    async def of(self, caller: int) -> int:
+        key = self._key(caller)
+        kept = await self._ask(key, ("GET", key))
+        try:
+            position = int(kept or 0)
+        except (TypeError, ValueError) as error:  # another kind of server, or another program's key
+            raise Unavailable(NO_POSITIONS) from error
+        if time.monotonic() - self._store.connected < self._lag:
+            raise Unavailable("The store of positions may have lost the latest ones.")
+        return position
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    def _key(self, caller: int) -> str:
+        return f"{self._slot}:{caller}}}"
+
+    async def _ask(self, key: str, command: Command) -> Any:
+        try:
+            return await answer_of(self._store, key, command)
+        except (ValkeyError, OSError) as error:
+            raise Unavailable(NO_POSITIONS) from error

@@ -182,15 +182,12 @@ class InCluster:
 
     @property
     def connected(self) -> float:
-        """See `OneServer`."""
         return max(node.connected for node in self._nodes.values())
 
     def queue(self, key: str) -> str:
-        """See `OneServer`."""
         return str(self._primaries[key_slot(key.encode())]) if self._primaries else ""
 
     async def send(self, key: str, commands: Iterable[Command]) -> list[Any]:
-        """See `OneServer`."""
         if not self._primaries:
             await self.recover()
         commands = list(commands)
@@ -205,7 +202,6 @@ class InCluster:
         return answers
 
     async def samples(self, keys: Iterable[str]) -> list[list[str]]:
-        """See `OneServer`."""
         if not self._primaries:
             await self.recover()
         primaries = len(set(self._primaries))
@@ -267,7 +263,6 @@ class InCluster:
         return OneServer({"host": host, "port": port, **self._options})
 
     async def close(self) -> None:
-        """See `OneServer`."""
         for node in self._nodes.values():
             await node.close()
 

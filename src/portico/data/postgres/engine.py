@@ -1,8 +1,7 @@
 """PostgreSQL 14 and newer: one schema for each environment, and connection pools for it.
 
-Its parts: pools (`postgres_pool`), finding the primary (`postgres_hosts`), statements shared by
-many callers (`postgres_batches`, `postgres_writes`), replicas (`postgres_replicas`), and versions
-(`notices`, `postgres_versions`).
+Its parts: connections (`pool`) to the primary (`hosts`), statements shared by many callers
+(`batches`, `writes`), replicas, and what tells that something has changed (`notices`).
 """
 
 import asyncio
@@ -30,15 +29,16 @@ from portico.data.database import (
     Transaction,
     Version,
 )
-from portico.data.postgres.batches import Rows
+from portico.data.postgres.batches import VERSION_SECONDS, ListVersions, Rows
 from portico.data.postgres.hosts import CONNECT_SECONDS, Hosts, each_host, identity, is_same, reason
 from portico.data.postgres.notices import CHECK_SECONDS, NUMBER, RETRY_SECONDS, Notices
 from portico.data.postgres.pool import Pool, PoolReads
-from portico.data.postgres.positions import MemoryPositions, Positions
 from portico.data.postgres.replicas import (
     BEAT_SECONDS,
     POSITION,
     SILENT_SECONDS,
+    MemoryPositions,
+    Positions,
     Replicas,
     ReplicatedReads,
 )
@@ -50,7 +50,6 @@ from portico.data.postgres.statements import (
     SCRIPT_SECONDS,
     faults,
 )
-from portico.data.postgres.versions import VERSION_SECONDS, ListVersions
 from portico.data.postgres.writes import PostgresWrites, SharedStatement
 
 OLDEST_SERVER = 140000

@@ -67,7 +67,7 @@ class Notices:
 
     def hear(self, text: str) -> None:
         """Takes a notification: changes the version that it names, or all versions if an earlier
-        notification is missing or if it comes from an older release, which names no row."""
+        notification is missing or if it has another form."""
         number, _, named = text.partition(" ")
         table, _, row = named.partition(" ")
         if not (number.isdecimal() and table and (row.isdecimal() or not row)):

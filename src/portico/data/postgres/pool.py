@@ -297,7 +297,6 @@ class PoolReads:
                 return list(await connection.fetch(text, *values))
 
     async def snapshot(self, work: Callable[[Reader], Awaitable[T]]) -> T:
-        """See `Reads`."""
         with read_faults():
             async with self._pool.connection(isolation="repeatable_read", readonly=True) as one:
                 return await work(Statements(one))

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -28,10 +28,15 @@ from portico.data.database import (
 )
 from portico.data.postgres.hosts import Hosts, identity, is_same, reason
 from portico.data.postgres.pool import Pool, PoolReads
-from portico.data.postgres.positions import LAG_SECONDS, Positions
 from portico.data.postgres.statements import OUTAGES
 
 T = TypeVar("T")
+
+LAG_SECONDS = 1.0
+"""How far a replica may be behind the primary."""
+
+LIFE_SECONDS = 10.0
+"""How long a position is kept: much longer than the permitted lag."""
 
 TIMEOUT_SECONDS = 0.5
 """How long a replica may take to give a connection, and to report its position."""
@@ -69,6 +74,45 @@ SELECT CASE WHEN pg_is_in_recovery()
         ELSE 0 END,
     coalesce(pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0'), 0)::bigint
 FROM pg_control_checkpoint() AS checkpoint, pg_control_recovery() AS recovery"""
+
+
+class Positions(Protocol):
+    """The position in the primary's log at which each caller's last change was stored, by the
+    account's id. Every host must know it, so that none shows the caller older data."""
+
+    async def note(self, caller: int, position: int) -> None:
+        """Keeps a caller's position for `LIFE_SECONDS`, or the kept one if that is higher. Raises
+        `errors.Unavailable`."""
+        ...
+
+    async def of(self, caller: int) -> int:
+        """The caller's position, or 0 if none is kept. Raises `errors.Unavailable`."""
+        ...
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        ...
+
+
+class MemoryPositions:
+    """Positions in memory, for a server of one process."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[int, float]] = {}
+
+    async def note(self, caller: int, position: int) -> None:
+        now = time.monotonic()
+        before, _ = self._kept.pop(caller, (0, 0.0))
+        self._kept[caller] = max(before, position), now + LIFE_SECONDS
+        while self._kept[oldest := next(iter(self._kept))][1] < now:
+            del self._kept[oldest]
+
+    async def of(self, caller: int) -> int:
+        position, until = self._kept.get(caller, (0, 0.0))
+        return position if until > time.monotonic() else 0
+
+    async def close(self) -> None:
+        """There is nothing to close."""
 
 
 class Behind(Exception):
@@ -289,15 +333,12 @@ class ReplicatedReads:
         self._snapshots = slow or self
 
     async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
-        """See `Reader`."""
         return await self.read(lambda reads: reads.one(sql, params))
 
     async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
-        """See `Reader`."""
         return await self.read(lambda reads: reads.all(sql, params))
 
     async def snapshot(self, work: Callable[[Reader], Awaitable[T]]) -> T:
-        """See `Reads`."""
         return await self._snapshots.read(lambda reads: reads.snapshot(work))
 
     async def read(self, read: Callable[[PoolReads], Awaitable[T]]) -> T:

@@ -131,23 +131,28 @@ class Statements:
         """The parts that were declared as changed."""
         self.touched_all = False
 
+    async def _ready(self) -> Any:
+        """The connection, once the transaction has begun."""
+        return self._connection
+
     async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
         text, values = call(sql, params)
-        row: Row | None = await self._connection.fetchrow(text, *values)
+        row: Row | None = await (await self._ready()).fetchrow(text, *values)
         return row
 
     async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
         text, values = call(sql, params)
-        return list(await self._connection.fetch(text, *values))
+        return list(await (await self._ready()).fetch(text, *values))
 
     async def run(self, sql: str, params: Params = NOTHING) -> None:
         text, values = call(sql, params)
-        await self._connection.execute(text, *values)
+        await (await self._ready()).execute(text, *values)
 
     async def run_many(self, sql: str, rows: Iterable[Params]) -> None:
         text, names = positional(sql)
-        await self._connection.executemany(text, [[row[name] for name in names] for row in rows])
+        each = [[row[name] for name in names] for row in rows]
+        await (await self._ready()).executemany(text, each)
 
     async def script(self, sql: str) -> None:
         self.touched_all = True
-        await self._connection.execute(sql, timeout=SCRIPT_SECONDS)
+        await (await self._ready()).execute(sql, timeout=SCRIPT_SECONDS)

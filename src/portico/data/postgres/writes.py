@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncpg
 
-from portico.data.database import NOTHING, Contended, Dependency, Params, Row
+from portico.data.database import NOTHING, Contended, Dependency, Params
 from portico.data.postgres.batches import Batches
 from portico.data.postgres.hosts import Hosts
 from portico.data.postgres.pool import Pool
@@ -175,45 +175,23 @@ class PostgresWrites(Statements):
         self._require_timeline(self._hosts.timeline(self._connection))
         self._begun = not self._hosts.keeps_sessions  # then the pool has begun, and commits
 
-    async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
-        await self._begin()
-        return await super().one(sql, params)
-
-    async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
-        await self._begin()
-        return await super().all(sql, params)
-
-    async def run(self, sql: str, params: Params = NOTHING) -> None:
-        await self._begin()
-        await super().run(sql, params)
-
-    async def run_many(self, sql: str, rows: Iterable[Params]) -> None:
-        await self._begin()
-        await super().run_many(sql, rows)
-
-    async def script(self, sql: str) -> None:
-        await self._begin()
-        await super().script(sql)
-
     async def conclude(
         self, sql: str, params: Params = NOTHING, otherwise: Exception | None = None
     ) -> None:
-        """See `Transaction`."""
         # Of two statements that change one table, the second may refer to a row of the first.
         if (table := _table(sql)) in self._last:
-            await self._begin()
+            await self._ready()
         self._last[table] = sql, params, otherwise
 
     async def defer(self, sql: str, rows: Iterable[Params]) -> None:
-        """See `Transaction`."""
         for row in rows:
             await self.conclude(sql, row)
 
     async def next_ids(self, table: str, count: int) -> Sequence[int]:
-        """See `Transaction`. A rollback would not return the ids, so none is begun for them."""
+        # A rollback would not return the ids, so no transaction is begun for them.
         if self._connection is not None:
-            rows = await super().all(_NEXT_IDS, {"table": table, "count": count})
-            return [row[0] for row in rows]
+            text, values = call(_NEXT_IDS, {"table": table, "count": count})
+            return [row[0] for row in await self._connection.fetch(text, *values)]
         timeline, ids = await self._shared.next_ids(table, count)
         self._require_timeline(timeline)
         return ids
@@ -243,7 +221,7 @@ class PostgresWrites(Statements):
         if self._transaction is not None:
             await self._transaction.rollback()
 
-    async def _begin(self) -> None:
+    async def _ready(self) -> Any:
         if self._connection is None:
             await self.connect()
         if not self._begun:
@@ -256,6 +234,7 @@ class PostgresWrites(Statements):
             self._transaction, self._begun = transaction, True
         if self._last:
             await _run(self._connection, self._take_last())
+        return self._connection
 
     def _take_last(self) -> Sequence[_Last]:
         asked, self._last = [*self._last.values()], {}
@@ -269,9 +248,8 @@ class PostgresWrites(Statements):
         self._timeline = timeline
 
     def invalidate(self, *parts: Dependency) -> None:
-        """See `Transaction`. For this process only, which need not wait for the notification."""
+        # For this process only, which need not wait for the notification.
         self.touched.update(parts)
 
     def invalidate_all(self) -> None:
-        """See `Transaction`; as `touch`."""
         self.touched_all = True
