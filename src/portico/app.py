@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from portico.change import Changes, ChangeStores
+from portico.change import Changes, ChangeStores, IdempotencyKeys
 from portico.core.errors import BrokenRule, Unavailable
 from portico.core.events import EVENTS
 from portico.core.networks import Destinations
@@ -21,10 +21,8 @@ from portico.core.services import check_scopes, declare
 from portico.core.times import Clock
 from portico.data.database import Database
 from portico.data.filtered_totals import EmptyBlocks
-from portico.data.idempotency_keys import IdempotencyKeys
 from portico.data.leases import Leases
 from portico.data.migrate import Migration, migrate, pending
-from portico.data.shown_once import ShownOnce
 from portico.data.table import Expiry
 from portico.data.vault import Vault
 from portico.engines import LIVE, SANDBOX, database, limiter, outlet
@@ -211,7 +209,7 @@ class Portico:
                 *(Users(db), Invitations(db), EmailTokens(db)),
                 *(Products(db, settings.count_limit), EmptyBlocks(db), Imports(db), Uploads(db)),
                 *(Sessions(db), FactorStore(db), Challenges(), ProviderStore(db), Devices(db)),
-                *(ApiKeys(db), clients, DeviceCodes(db), Logouts(db), ShownOnce()),
+                *(ApiKeys(db), clients, DeviceCodes(db), Logouts(db)),
                 *(AuditRanges(db), Webhooks(db), Deliveries(db)),
                 *(RateCounters(db), Requests(db), Flushes(), Expiry(db), RequestCounts(), Quotas()),
                 *(self.passwords, self.vault, self.relying_party),

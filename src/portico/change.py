@@ -19,13 +19,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from portico.core.audit import Actor, Answer, Author
+from portico.core.audit import KEPT_SECONDS, Actor, Answer, Author, Kept, KeyedRequest
 from portico.core.caller import Principal
 from portico.core.errors import AuthenticationRequired, OutcomeUnknown, Unavailable
 from portico.core.events import Event, Published
-from portico.core.times import Clock
+from portico.core.times import SECOND, Clock
 from portico.data.database import Contended, Database, Rank, Signal, Transaction, Undo, acting_for
-from portico.data.idempotency_keys import IdempotencyKeys
 
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
@@ -86,6 +85,66 @@ class Held(Protocol):
     async def holds(self, principal: Principal, now: int, tx: Transaction) -> bool:
         """Whether the caller's credential is valid."""
         ...
+
+
+_KEPT_ANSWER = """
+SELECT body_hash, status, headers, body FROM idempotency_keys
+WHERE user_id = :user_id AND route = :route AND key_hash = :key_hash AND created_at > :since"""
+# Of concurrent requests with one key exactly one finds no row, or one that has expired.
+_KEEP_ANSWER = """
+INSERT INTO idempotency_keys (user_id, route, key_hash, body_hash, status, headers, body,
+    created_at)
+VALUES (:user_id, :route, :key_hash, :body_hash, :status, :headers, :body, :now)
+ON CONFLICT (user_id, route, key_hash) DO UPDATE SET body_hash = excluded.body_hash,
+    status = excluded.status, headers = excluded.headers, body = excluded.body,
+    created_at = excluded.created_at
+WHERE idempotency_keys.created_at <= :since RETURNING status"""
+_FORGET_ANSWERS = "DELETE FROM idempotency_keys WHERE created_at <= :since"
+
+
+def _since(now: int) -> int:
+    return now - KEPT_SECONDS * SECOND
+
+
+class IdempotencyKeys:
+    """The answers of one environment that are stored together with their effect, for requests that
+    are repeated."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def get(self, request: KeyedRequest, now: int) -> Kept | None:
+        """The answer to an earlier request with the same key in the last 24 hours, if any."""
+        values = {**msgspec.structs.asdict(request), "since": _since(now)}
+        row = await self._db.one(_KEPT_ANSWER, values)
+        if row is None:
+            return None
+        headers = msgspec.json.decode(row[2], type=list[tuple[str, str]])
+        return Kept(row[0], Answer(row[1], headers, row[3]))
+
+    async def keep(
+        self,
+        tx: Transaction,
+        request: KeyedRequest,
+        now: int,
+        answer: Answer,
+        otherwise: Exception,
+    ) -> None:
+        """Keeps the answer to a request. Raises `otherwise` if another request with the same key
+        came first."""
+        values = {
+            **msgspec.structs.asdict(request),
+            "status": answer.status,
+            "headers": msgspec.json.encode(answer.headers).decode(),
+            "body": answer.body,
+            "now": now,
+            "since": _since(now),
+        }
+        await tx.conclude(_KEEP_ANSWER, values, otherwise)
+
+    async def forget(self, tx: Transaction, now: int) -> None:
+        """Removes answers older than 24 hours."""
+        await tx.run(_FORGET_ANSWERS, {"since": _since(now)})
 
 
 class ChangeStores(NamedTuple):

@@ -14,8 +14,7 @@ from operating import turns
 from portico.core.errors import Unavailable
 from portico.data.database import Reader, UniqueViolation
 from portico.data.sqlite.connection import connect
-from portico.data.sqlite.engine import GROUP_LIMIT, SqliteDatabase
-from portico.data.sqlite.writes import AT_ONCE, LATER_PARTS
+from portico.data.sqlite.engine import AT_ONCE, GROUP_LIMIT, LATER_PARTS, SqliteDatabase
 
 ADD = "INSERT INTO numbers VALUES (:number)"
 

@@ -6,7 +6,7 @@ client that got no answer can safely repeat the request for 24 hours.
 
 import msgspec
 
-from portico.change import AnsweredBefore
+from portico.change import AnsweredBefore, IdempotencyKeys
 from portico.core.audit import HEADER, KEY_LENGTH, Answer, Kept, KeyedRequest, is_key, keyed
 from portico.core.errors import (
     AuthenticationRequired,
@@ -21,7 +21,6 @@ from portico.core.errors import (
     invalid,
     unreadable,
 )
-from portico.data.idempotency_keys import IdempotencyKeys
 from portico.web.messages import Handler, Reply, Request
 from portico.web.problems import problem
 from portico.web.routing import Endpoint

@@ -8,14 +8,13 @@ from importlib.resources import files
 
 import msgspec
 
-from portico.change import Change
+from portico.change import Change, IdempotencyKeys
 from portico.core.audit import Author
 from portico.core.errors import Conflict
 from portico.core.resources import RESOURCES
 from portico.core.times import DAY
 from portico.core.users import User
 from portico.data.database import UniqueViolation
-from portico.data.idempotency_keys import IdempotencyKeys
 from portico.data.listing import Order
 from portico.environment import Environment
 from portico.features.catalogue.rules import SandboxReset

@@ -7,11 +7,10 @@ from typing import TypeVar
 
 import msgspec
 
-from portico.change import AnsweredBefore
+from portico.change import AnsweredBefore, IdempotencyKeys
 from portico.core.audit import Answer, Author, Kept, KeyedRequest, keyed
 from portico.core.errors import Conflict, Gone, PorticoError
 from portico.core.secrets import base64url
-from portico.data.idempotency_keys import IdempotencyKeys
 from portico.features.signin.pages.step_up import PASSKEY, PASSWORD, TOKEN
 from portico.web.messages import Reply
 from portico.web.pages.shown_once import keep_page, take_page

@@ -10,7 +10,6 @@ from portico.core.audit import Author
 from portico.core.errors import NotFound
 from portico.core.secrets import digest
 from portico.core.times import MINUTE, SECOND
-from portico.data.shown_once import ShownOnce
 from portico.data.vault import Vault
 from portico.environment import Environment
 from portico.features.people.storage import Users
@@ -22,6 +21,17 @@ AGAIN = 30 * SECOND
 """How long the session that has seen a page may load it again, in milliseconds: the answer may have
 been lost on the way."""
 
+_INSERT = """
+INSERT INTO shown_once (token_hash, user_id, page, expires_at)
+VALUES (:hash, :user_id, :page, :until)
+ON CONFLICT (token_hash) DO UPDATE SET page = excluded.page, expires_at = excluded.expires_at"""
+# Single use: of concurrent visits, in any process, exactly one finds the row.
+_MOVE = """
+UPDATE shown_once SET token_hash = :again, expires_at = :until
+WHERE token_hash = :hash AND user_id = :user_id AND expires_at > :now"""
+_PAGE = """
+SELECT page FROM shown_once WHERE token_hash = :hash AND user_id = :user_id AND expires_at > :now"""
+
 
 async def keep_page(env: Environment, user_id: int, token: str, page: bytes, by: Author) -> None:
     """Keeps a page for a user of `env`. `take_page` returns it for the token, which has 256 random
@@ -32,9 +42,8 @@ async def keep_page(env: Environment, user_id: int, token: str, page: bytes, by:
         if await change.lock(env[Users], user_id) is None:
             raise NotFound("This account was deleted.")
         await change.check()
-        await env[ShownOnce].insert(
-            change.tx, digest(token), user_id=user_id, page=sealed, expires_at=change.now + WAITS
-        )
+        values = {"hash": digest(token), "user_id": user_id, "page": sealed}
+        await change.tx.run(_INSERT, {**values, "until": change.now + WAITS})
         change.noted_elsewhere()
 
     await env.change(by, work)
@@ -48,17 +57,14 @@ async def take_page(
 
     async def work(change: Change) -> bytes | None:
         await change.check()
-        sealed = await env[ShownOnce].show(
-            change.tx,
-            digest(token),
-            again=digest(f"{session_id} {token}"),
-            until=change.now + AGAIN,
-            user_id=user_id,
-            now=change.now,
-        )
-        if sealed is not None:
-            change.noted_elsewhere()
-        return sealed
+        again = digest(f"{session_id} {token}")
+        key = {"hash": digest(token), "user_id": user_id, "now": change.now}
+        await change.tx.run(_MOVE, {**key, "again": again, "until": change.now + AGAIN})
+        row = await change.tx.one(_PAGE, {**key, "hash": again})
+        if row is None:
+            return None
+        change.noted_elsewhere()
+        return bytes(row[0])
 
     sealed = await env.change(by, work)
     return None if sealed is None else _vault(env, token).open(sealed, _name(user_id))
