@@ -19,7 +19,7 @@ from portico.features.events.audit import Audit
 from portico.features.people.accounts import give_key, set_plan
 from portico.features.people.sandbox import reset
 from portico.features.people.storage import Users
-from portico.features.signin.passkeys import remove_passkey, rename_passkey
+from portico.features.signin.second_factor import remove_factor, rename_factor
 from portico.features.signin.storage import FactorStore
 from portico.resource.file_rows import FileRow
 from portico.resource.imports import Spool
@@ -179,8 +179,8 @@ async def test_the_log_tells_passkeys_of_one_name_apart(api: Api, noted: Noted) 
     assert session_in(await sign_in_by(api, second))
     first.count = 0
     await sign_in_by(api, first)
-    await rename_passkey(api.live, user.id, two, "Key", OPERATOR)
-    await remove_passkey(api.live, user.id, two, OPERATOR)
+    await rename_factor(api.live, user.id, "passkey", two, "Key", OPERATOR)
+    await remove_factor(api.live, user.id, "passkey", two, OPERATOR)
 
     target = ("user", str(user.id))
     assert await noted() == [

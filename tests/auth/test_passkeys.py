@@ -28,8 +28,7 @@ from portico.core.errors import Conflict
 from portico.features.events.audit import Audit
 from portico.features.operations.tidy import Tidy
 from portico.features.people.accounts import suspend
-from portico.features.signin.passkeys import remove_passkey
-from portico.features.signin.second_factor import reset_factors
+from portico.features.signin.second_factor import remove_factor, reset_factors
 from portico.features.signin.storage import FactorStore
 from second_factor import (
     DASHBOARD,
@@ -321,7 +320,7 @@ async def test_last_passkey_without_a_password_cannot_be_removed(api: Api) -> No
     (passkey,) = (await api.live[FactorStore].of_user(user.id)).passkeys
     async with api.unchanged():
         with pytest.raises(Conflict, match="set a password first"):
-            await remove_passkey(api.live, user.id, passkey.id, OPERATOR)
+            await remove_factor(api.live, user.id, "passkey", passkey.id, OPERATOR)
 
 
 async def test_app_beside_a_passkey_keeps_the_recovery_codes(api: Api) -> None:

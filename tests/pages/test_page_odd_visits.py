@@ -7,7 +7,7 @@ from pages.visiting import DASHBOARD, PASSWORD, Visitor, said, visitor
 from portico.core.audit import OPERATOR
 from portico.core.users import User
 from portico.features.signin.rules import step_of
-from portico.features.signin.second_factor import Enrolment, add_authenticator, remove_authenticator
+from portico.features.signin.second_factor import Enrolment, add_authenticator, remove_factor
 from portico.features.signin.storage import FactorStore
 
 KEY = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
@@ -50,7 +50,7 @@ async def test_second_step_after_the_last_factor_is_removed_restarts_sign_in(api
     one = await half_signed_in(api, user)
     app = (await api.live[FactorStore].of_user(user.id)).authenticator
     assert app
-    await remove_authenticator(api.live, user.id, app.id, OPERATOR)
+    await remove_factor(api.live, user.id, "authenticator", app.id, OPERATOR)
     async with api.unchanged():
         for answer in (await one.get("/sign-in/code"), await one.post("/sign-in/code", otp="1")):
             assert answer.status_code == 303

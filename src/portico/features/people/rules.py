@@ -36,6 +36,8 @@ class Invitation(msgspec.Struct, frozen=True):
 
 
 class OfUser(Event, frozen=True):
+    """Something about an account. Its further fields are the details, but for `before`."""
+
     target = "user"
 
     user: User
@@ -43,6 +45,12 @@ class OfUser(Event, frozen=True):
     @property
     def target_id(self) -> int:
         return self.user.id
+
+    @property
+    def details(self) -> Details:
+        """The fields that a kind of event adds."""
+        names = self.__struct_fields__
+        return {name: getattr(self, name) for name in names if name not in ("user", "before")}
 
 
 class UserCreated(OfUser, frozen=True):
@@ -103,11 +111,6 @@ class UserSuspended(OfUser, frozen=True):
     sessions: int
     grants: int
 
-    @property
-    def details(self) -> Details:
-        """How many sessions and grants were ended."""
-        return {"sessions": self.sessions, "grants": self.grants}
-
 
 class UserResumed(OfUser, frozen=True):
     """The suspension of an account was lifted."""
@@ -161,11 +164,6 @@ class LinkGiven(OfUser, frozen=True):
 
     purpose: str
 
-    @property
-    def details(self) -> Details:
-        """What the link is for."""
-        return {"purpose": self.purpose}
-
 
 class LinkAsked(OfUser, frozen=True):
     """A link was mailed to an account on request."""
@@ -173,11 +171,6 @@ class LinkAsked(OfUser, frozen=True):
     action = "link.asked"
 
     purpose: str
-
-    @property
-    def details(self) -> Details:
-        """What the link is for."""
-        return {"purpose": self.purpose}
 
 
 class OfInvitation(Event, frozen=True):

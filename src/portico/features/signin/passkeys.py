@@ -1,4 +1,4 @@
-"""Use cases of passkeys (WebAuthn level 3): register, authenticate, rename, remove.
+"""Use cases of passkeys (WebAuthn level 3): register, authenticate.
 
 A challenge consists of a time, random bytes, and an authentication code bound to one purpose. It is
 valid for ten minutes, and is used up by the change that accepts its answer. Credentials must be
@@ -7,14 +7,14 @@ discoverable and verify the user, so a passkey alone counts as two factors.
 
 import asyncio
 from hmac import compare_digest
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from portico.change import Change
 from portico.core.audit import Author
-from portico.core.errors import AuthenticationRequired, Conflict, Fault, Invalid, NotFound
+from portico.core.errors import AuthenticationRequired, Conflict, Fault, Invalid
 from portico.core.secrets import base64url, digest, from_base64url
 from portico.core.sessions import BY_PASSKEY
 from portico.core.times import MINUTE
@@ -24,23 +24,14 @@ from portico.data.vault import Vault
 from portico.environment import Environment
 from portico.features.people.storage import Users
 from portico.features.people.users import locked_user
-from portico.features.signin.rules import (
-    FactorAdded,
-    FactorRemoved,
-    FactorRenamed,
-    Passkey,
-    PasskeyRefused,
-)
+from portico.features.signin.rules import PASSKEY, FactorAdded, Passkey, PasskeyRefused
 from portico.features.signin.second_factor import (
-    drop_useless_codes,
-    keep_a_way_in,
     new_recovery_codes,
     store_recovery_codes,
     tell_of_ways_in,
 )
 from portico.features.signin.storage import FactorStore, Sessions
 
-KIND: Final = "passkey"
 SIGN_IN = "sign in"
 
 MAX_PASSKEYS = 20
@@ -173,7 +164,7 @@ async def add_passkey(
             created_at=change.now,
             last_used_at=None,
         )
-        change.note(FactorAdded(user, KIND, await env[FactorStore].add_passkey(change.tx, new)))
+        change.note(FactorAdded(user, await env[FactorStore].add_passkey(change.tx, new)))
         await env[Sessions].prove(change.tx, session_id, user_id, BY_PASSKEY, change.now)
         await tell_of_ways_in(env, change, user, "passkey-added", by, name=name)
         if factors:
@@ -216,48 +207,8 @@ async def use_assertion(env: Environment, change: Change, assertion: Assertion) 
         raise AuthenticationRequired(_REFUSED)
 
 
-async def rename_passkey(
-    env: Environment, user_id: int, row_id: int, name: str, by: Author
-) -> None:
-    """Renames a user's passkey. Raises `NotFound`."""
-
-    async def work(change: Change) -> None:
-        user = await locked_user(env, change, user_id)
-        passkey = await _own(env, change, user_id, row_id)
-        if passkey.name == name:
-            return
-        await env[FactorStore].rename_passkey(change.tx, user_id, row_id, name)
-        change.note(FactorRenamed(user, KIND, passkey, name))
-
-    await env.change(by, work)
-
-
-async def remove_passkey(env: Environment, user_id: int, row_id: int, by: Author) -> None:
-    """Removes a user's passkey, and with the last factor the recovery codes. Raises `NotFound`, and
-    `Conflict` if it is the only way to sign in."""
-
-    async def work(change: Change) -> None:
-        user = await locked_user(env, change, user_id)
-        passkey = await _own(env, change, user_id, row_id)
-        await env[FactorStore].remove_passkey(change.tx, user_id, row_id)
-        await keep_a_way_in(env, change, user)
-        await drop_useless_codes(env, change, user_id)
-        change.note(FactorRemoved(user, KIND, passkey))
-        await tell_of_ways_in(env, change, user, "passkey-removed", by, name=passkey.name)
-
-    await env.change(by, work)
-
-
-async def _own(env: Environment, change: Change, user_id: int, row_id: int) -> Passkey:
-    """The locked user's passkey with this id. Raises `NotFound`."""
-    passkey = (await env[FactorStore].of_user(user_id, change.tx)).passkey(row_id)
-    if passkey is None:
-        raise NotFound("This passkey was removed meanwhile.")
-    return passkey
-
-
 async def _note_refusal(env: Environment, user: User, passkey: Passkey, by: Author) -> None:
-    await env.change.note(by.proving(KIND), PasskeyRefused(user, passkey))
+    await env.change.note(by.proving(PASSKEY), PasskeyRefused(user, passkey))
 
 
 def _registering(session_id: int) -> str:

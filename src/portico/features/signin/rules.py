@@ -6,6 +6,7 @@ every authenticator app.
 
 from base64 import b32encode
 from collections.abc import Iterable
+from typing import Final
 from unicodedata import category
 
 import msgspec
@@ -41,6 +42,10 @@ MOST_WRONG_CODES = 100
 
 TOLD_WRONG_CODES = 5
 """After how many wrong codes in a row the owner gets a mail."""
+
+AUTHENTICATOR = "authenticator"
+PASSKEY: Final = "passkey"
+"""The kinds of factors."""
 
 factor_name = Trimmed(1, 50)
 
@@ -89,9 +94,11 @@ class Factors(msgspec.Struct, frozen=True):
     def __bool__(self) -> bool:
         return self.authenticator is not None or bool(self.passkeys)
 
-    def passkey(self, row_id: int) -> Passkey | None:
-        """The passkey with this id."""
-        return next((one for one in self.passkeys if one.id == row_id), None)
+    def find(self, kind: str, row_id: int) -> "Authenticator | Passkey | None":
+        """The factor of this kind with this id."""
+        apps = () if self.authenticator is None else (self.authenticator,)
+        found = self.passkeys if kind == PASSKEY else apps
+        return next((one for one in found if one.id == row_id), None)
 
 
 class WrongCodes(msgspec.Struct, frozen=True):
@@ -155,8 +162,12 @@ class FactorAdded(OfUser, frozen=True):
 
     action = "factor.added"
 
-    kind: str
     factor: Authenticator | Passkey
+
+    @property
+    def kind(self) -> str:
+        """The kind of the factor."""
+        return PASSKEY if isinstance(self.factor, Passkey) else AUTHENTICATOR
 
     @property
     def details(self) -> Details:
@@ -190,11 +201,6 @@ class FactorsReset(OfUser, frozen=True):
     action = "factors.reset"
 
     factors: int
-
-    @property
-    def details(self) -> Details:
-        """How many there were."""
-        return {"factors": self.factors}
 
 
 class RecoveryCodesRenewed(OfUser, frozen=True):
@@ -240,11 +246,6 @@ class ProviderLinked(OfUser, frozen=True):
     action = "provider.linked"
 
     issuer: str
-
-    @property
-    def details(self) -> Details:
-        """The provider's issuer."""
-        return {"issuer": self.issuer}
 
 
 class ProviderUnlinked(ProviderLinked, frozen=True):
@@ -336,11 +337,6 @@ class SignedOutEverywhere(OfUser, frozen=True):
 
     sessions: int
     grants: int
-
-    @property
-    def details(self) -> Details:
-        """How many sessions and grants there were."""
-        return {"sessions": self.sessions, "grants": self.grants}
 
 
 class GrantRevoked(Event, frozen=True):

@@ -1,4 +1,4 @@
-"""Use cases of second factors: check a code, set up an authenticator app, rename it, remove it.
+"""Use cases of second factors: check a code, set up an authenticator app, change a factor.
 
 A code is checked under the guard, and used up in the change that signs in: of several simultaneous
 uses exactly one succeeds. Wrong codes in a row are counted for the account as well, in the database
@@ -31,6 +31,7 @@ from portico.features.people.storage import Users
 from portico.features.people.users import locked_user
 from portico.features.signin.rules import (
     MOST_WRONG_CODES,
+    PASSKEY,
     RECOVERY_CODES,
     STEP_SECONDS,
     TOLD_WRONG_CODES,
@@ -40,6 +41,7 @@ from portico.features.signin.rules import (
     FactorRenamed,
     Factors,
     FactorsReset,
+    Passkey,
     RecoveryCodesRenewed,
     RecoveryCodeUsed,
     SecondFactorRefused,
@@ -72,8 +74,6 @@ async def tell_of_ways_in(
     page = f"{env.addresses.dashboard}/security"
     await notify(env, change, user, kind, by=by, page=page, **values)
 
-
-KIND = "authenticator"
 
 CODE_WANTED = (
     "This account has a second factor: send otp, the code from its authenticator app or a recovery"
@@ -219,7 +219,7 @@ async def add_authenticator(
     )
     added = await env[FactorStore].add_authenticator(change.tx, new)
     await env[FactorStore].forget_wrong_codes(change.tx, user.id)
-    change.note(FactorAdded(user, KIND, added))
+    change.note(FactorAdded(user, added))
     await tell_of_ways_in(env, change, user, "app-added", change.by, name=enrolment.name)
     if factors and factors.recovery_codes:
         return ()  # the codes that the user saved with the first factor must stay valid
@@ -266,33 +266,37 @@ def read_enrolment(env: Environment, user_id: int, sealed: str, code: str, name:
     raise Invalid(message, [Fault("otp", message)])
 
 
-async def rename_authenticator(
-    env: Environment, user_id: int, row_id: int, name: str, by: Author
+async def rename_factor(
+    env: Environment, user_id: int, kind: str, row_id: int, name: str, by: Author
 ) -> None:
-    """Renames a user's app. Raises `NotFound`."""
+    """Renames a user's factor. Raises `NotFound`."""
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
-        authenticator = await _own(env, change, user_id, row_id)
-        if authenticator.name == name:
+        factor = await _own(env, change, user_id, kind, row_id)
+        if factor.name == name:
             return
-        await env[FactorStore].rename(change.tx, user_id, row_id, name)
-        change.note(FactorRenamed(user, KIND, authenticator, name))
+        await env[FactorStore].rename(change.tx, kind, user_id, row_id, name)
+        change.note(FactorRenamed(user, factor, name))
 
     await env.change(by, work)
 
 
-async def remove_authenticator(env: Environment, user_id: int, row_id: int, by: Author) -> None:
-    """Removes a user's app, and with the last factor the recovery codes. Raises `NotFound`."""
+async def remove_factor(env: Environment, user_id: int, kind: str, row_id: int, by: Author) -> None:
+    """Removes a user's factor, and with the last one the recovery codes. Raises `NotFound`, and
+    `Conflict` for a passkey that is the only way to sign in."""
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
-        authenticator = await _own(env, change, user_id, row_id)
-        await env[FactorStore].remove(change.tx, user_id, row_id)
-        await drop_useless_codes(env, change, user_id)
-        change.note(FactorRemoved(user, KIND, authenticator))
-        name = authenticator.name
-        await tell_of_ways_in(env, change, user, "app-removed", by, name=name)
+        factor = await _own(env, change, user_id, kind, row_id)
+        await env[FactorStore].remove(change.tx, kind, user_id, row_id)
+        if kind == PASSKEY:
+            await keep_a_way_in(env, change, user)
+        if not await env[FactorStore].of_user(user_id, change.tx):
+            await env[FactorStore].set_recovery_codes(change.tx, user_id, ())
+        change.note(FactorRemoved(user, factor))
+        told: Kind = "passkey-removed" if kind == PASSKEY else "app-removed"
+        await tell_of_ways_in(env, change, user, told, by, name=factor.name)
 
     await env.change(by, work)
 
@@ -331,18 +335,14 @@ async def reset_factors(env: Environment, user_id: int, by: Author) -> User:
     return await env.change(by, work)
 
 
-async def _own(env: Environment, change: Change, user_id: int, row_id: int) -> Authenticator:
-    """The locked user's authenticator with this id. Raises `NotFound`."""
-    authenticator = (await env[FactorStore].of_user(user_id, change.tx)).authenticator
-    if authenticator is None or authenticator.id != row_id:
+async def _own(
+    env: Environment, change: Change, user_id: int, kind: str, row_id: int
+) -> Authenticator | Passkey:
+    """The locked user's factor of this kind with this id. Raises `NotFound`."""
+    factor = (await env[FactorStore].of_user(user_id, change.tx)).find(kind, row_id)
+    if factor is None:
         raise _gone()
-    return authenticator
-
-
-async def drop_useless_codes(env: Environment, change: Change, user_id: int) -> None:
-    """Deletes the recovery codes of a locked user who has no factor left."""
-    if not await env[FactorStore].of_user(user_id, change.tx):
-        await env[FactorStore].set_recovery_codes(change.tx, user_id, ())
+    return factor
 
 
 def new_recovery_codes(env: Environment) -> tuple[str, ...]:

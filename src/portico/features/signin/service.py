@@ -29,6 +29,7 @@ from portico.features.people.storage import Users
 from portico.features.people.users import locked_user
 from portico.features.signin.passkeys import Assertion, use_assertion
 from portico.features.signin.rules import (
+    AUTHENTICATOR,
     Factors,
     GrantRevoked,
     SessionRevoked,
@@ -36,7 +37,6 @@ from portico.features.signin.rules import (
     SignedOutEverywhere,
     SignInRefused,
 )
-from portico.features.signin.second_factor import KIND as AUTHENTICATOR
 from portico.features.signin.second_factor import (
     Enrolment,
     OneTimeCode,

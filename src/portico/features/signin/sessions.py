@@ -32,8 +32,14 @@ from portico.features.access.credentials import ENDED, SUSPENDED
 from portico.features.people.guard import forgive
 from portico.features.people.storage import Users
 from portico.features.people.users import prove_password
-from portico.features.signin.passkeys import KIND, Assertion, check_assertion, use_assertion
-from portico.features.signin.rules import Factors, SecondFactorAsked, SessionRevoked, SignedOut
+from portico.features.signin.passkeys import Assertion, check_assertion, use_assertion
+from portico.features.signin.rules import (
+    PASSKEY,
+    Factors,
+    SecondFactorAsked,
+    SessionRevoked,
+    SignedOut,
+)
 from portico.features.signin.second_factor import Enrolment, check_code
 from portico.features.signin.service import (
     Proven,
@@ -205,7 +211,7 @@ async def sign_in_by_passkey(env: Environment, answer: str, by: Author, browser:
     `check_assertion` and `open_session` raise."""
     user, assertion = await check_assertion(env, answer, by)
     if user.suspended_at is not None:
-        await note_refusal(env, user, KIND, by)
+        await note_refusal(env, user, PASSKEY, by)
         raise AuthenticationRequired(SUSPENDED)
     opened = await open_session(env, Proven(user, BY_PASSKEY, assertion), by, browser)
     await forgive(env, user.email, by.address)

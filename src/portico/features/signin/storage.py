@@ -12,7 +12,14 @@ from portico.data.database import Database, Rank, Transaction, integer
 from portico.data.listing import Page, counted_page
 from portico.data.table import WORDS, Table, cuts, in_batches, move_forward
 from portico.features.people.storage import OWNERS
-from portico.features.signin.rules import Authenticator, Factors, Passkey, WrongCodes
+from portico.features.signin.rules import (
+    AUTHENTICATOR,
+    PASSKEY,
+    Authenticator,
+    Factors,
+    Passkey,
+    WrongCodes,
+)
 
 
 class OwnedSession(Owner, frozen=True, kw_only=True):
@@ -181,16 +188,21 @@ _CODES = "SELECT count(*) FROM recovery_codes WHERE user_id = :user_id"
 _USE = """
 UPDATE authenticators SET last_step = :step, last_used_at = :now
 WHERE id = :id AND last_step < :step RETURNING id"""
-_RENAME = "UPDATE authenticators SET name = :name WHERE user_id = :user_id AND id = :id"
-_DELETE = "DELETE FROM authenticators WHERE user_id = :user_id AND id = :id"
+_FACTORS = {AUTHENTICATOR: "authenticators", PASSKEY: "passkeys"}
+_RENAME = {
+    kind: f"UPDATE {table} SET name = :name WHERE user_id = :user_id AND id = :id"
+    for kind, table in _FACTORS.items()
+}
+_DELETE = {
+    kind: f"DELETE FROM {table} WHERE user_id = :user_id AND id = :id"
+    for kind, table in _FACTORS.items()
+}
 _DELETE_ALL = "DELETE FROM authenticators WHERE user_id = :user_id RETURNING id"
 _PASSKEYS = f"SELECT {PASSKEYS.columns} FROM passkeys WHERE user_id = :user_id ORDER BY id"
 _PASSKEY = f"SELECT {PASSKEYS.columns} FROM passkeys WHERE credential_id = :id"
 _COUNT_PASSKEY = """
 UPDATE passkeys SET sign_count = :count, last_used_at = :now
 WHERE id = :id AND (sign_count < :count OR (sign_count = 0 AND :count = 0)) RETURNING id"""
-_RENAME_PASSKEY = "UPDATE passkeys SET name = :name WHERE user_id = :user_id AND id = :id"
-_DELETE_PASSKEY = "DELETE FROM passkeys WHERE user_id = :user_id AND id = :id"
 _DELETE_PASSKEYS = "DELETE FROM passkeys WHERE user_id = :user_id RETURNING id"
 _USE_CHALLENGE = """
 INSERT INTO used_challenges (challenge_hash, expires_at) VALUES (:hash, :until)
@@ -242,14 +254,6 @@ class FactorStore:
         used = {"id": row_id, "count": count, "now": now}
         return await tx.one(_COUNT_PASSKEY, used) is not None
 
-    async def rename_passkey(self, tx: Transaction, user_id: int, row_id: int, name: str) -> None:
-        """Renames a user's passkey."""
-        await tx.run(_RENAME_PASSKEY, {"user_id": user_id, "id": row_id, "name": name})
-
-    async def remove_passkey(self, tx: Transaction, user_id: int, row_id: int) -> None:
-        """Removes a user's passkey."""
-        await tx.run(_DELETE_PASSKEY, {"user_id": user_id, "id": row_id})
-
     async def use_challenge(self, tx: Transaction, challenge_hash: bytes, until: int) -> bool:
         """Uses up a challenge, remembering it until it expires; False if it was used before."""
         used = {"hash": challenge_hash, "until": until}
@@ -265,13 +269,15 @@ class FactorStore:
         used = {"id": authenticator_id, "step": step, "now": now}
         return await tx.one(_USE, used) is not None
 
-    async def rename(self, tx: Transaction, user_id: int, row_id: int, name: str) -> None:
-        """Renames a user's authenticator."""
-        await tx.run(_RENAME, {"user_id": user_id, "id": row_id, "name": name})
+    async def rename(
+        self, tx: Transaction, kind: str, user_id: int, row_id: int, name: str
+    ) -> None:
+        """Renames a user's factor of this kind."""
+        await tx.run(_RENAME[kind], {"user_id": user_id, "id": row_id, "name": name})
 
-    async def remove(self, tx: Transaction, user_id: int, row_id: int) -> None:
-        """Removes a user's authenticator."""
-        await tx.run(_DELETE, {"user_id": user_id, "id": row_id})
+    async def remove(self, tx: Transaction, kind: str, user_id: int, row_id: int) -> None:
+        """Removes a user's factor of this kind."""
+        await tx.run(_DELETE[kind], {"user_id": user_id, "id": row_id})
 
     async def remove_all(self, tx: Transaction, user_id: int) -> int:
         """Removes all of a user's factors and recovery codes; returns how many factors there

@@ -4,18 +4,19 @@ from portico.core.errors import Conflict, NotFound
 from portico.features.signin.pages.providers import linked
 from portico.features.signin.pages.sign_in import enrolment_page, recovery_codes_page
 from portico.features.signin.pages.step_up import fresh
-from portico.features.signin.passkeys import (
-    add_passkey,
-    creation_options,
-    remove_passkey,
-    rename_passkey,
+from portico.features.signin.passkeys import add_passkey, creation_options
+from portico.features.signin.rules import (
+    AUTHENTICATOR,
+    PASSKEY,
+    Authenticator,
+    Passkey,
+    factor_name,
 )
-from portico.features.signin.rules import Authenticator, Passkey, factor_name
 from portico.features.signin.second_factor import (
     enrol,
     read_enrolment,
-    remove_authenticator,
-    rename_authenticator,
+    remove_factor,
+    rename_factor,
     renew_recovery_codes,
 )
 from portico.features.signin.service import must_enrol
@@ -90,13 +91,15 @@ async def keep_passkey(visit: Visit) -> Reply:
     return await visit.once(_codes(visit, codes), visit.user)
 
 
+def _kind(visit: Visit) -> str:
+    return PASSKEY if visit.sent("kind") == PASSKEY else AUTHENTICATOR
+
+
 async def _own(visit: Visit) -> Authenticator | Passkey:
     """The factor that the form or the query names. Raises `NotFound`."""
     factors = await visit.env[FactorStore].of_user(visit.user.id)
-    owned = factors.passkeys if visit.sent("kind") == "passkey" else (factors.authenticator,)
-    for one in owned:
-        if one is not None and one.id == visit.sent_id():
-            return one
+    if found := factors.find(_kind(visit), visit.sent_id()):
+        return found
     raise NotFound("You no longer have this second factor. It may have been removed.")
 
 
@@ -111,8 +114,7 @@ async def rename(visit: Visit) -> Reply:
     app = await _own(visit)
     name = visit.form.read("name", factor_name)
     visit.form.check()
-    act = rename_passkey if isinstance(app, Passkey) else rename_authenticator
-    await act(visit.env, visit.user.id, app.id, name, visit.request.by)
+    await rename_factor(visit.env, visit.user.id, _kind(visit), app.id, name, visit.request.by)
     return visit.go("/security", done="factor-renamed")
 
 
@@ -146,8 +148,7 @@ async def _what_remains(visit: Visit) -> str:
 async def remove(visit: Visit) -> Reply:
     """POST /security/remove."""
     app = await _own(visit)
-    act = remove_passkey if isinstance(app, Passkey) else remove_authenticator
-    await act(visit.env, visit.user.id, app.id, visit.request.by)
+    await remove_factor(visit.env, visit.user.id, _kind(visit), app.id, visit.request.by)
     return visit.go("/security", done="factor-removed")
 
 
