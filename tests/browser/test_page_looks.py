@@ -51,9 +51,9 @@ ADMINS = (
     "users/invitations/revoke?id={invited}", "users/reset-second-factor?id={user}",
     "users/end?id={user}&kind=session&row=1", "devices/end?id={session}&kind=session",
     "users/reset-password?id={user}", "users/suspend?id={user}", "users/resume?id={user}",
-    "users/{user}", "users/delete?id={user}", "users/sign-out?id={user}", "keys/rotate?id={key}",
-    "keys/revoke?id={key}", "applications/revoke?id={client}", "sandbox/webhooks", "sandbox/audit",
-    "sandbox/users/{mirror}",
+    "users/{user}", "users/{user}/edit", "users/delete?id={user}", "users/sign-out?id={user}",
+    "keys/rotate?id={key}", "keys/revoke?id={key}", "applications/revoke?id={client}",
+    "sandbox/webhooks", "sandbox/audit", "sandbox/users/{mirror}",
 )  # fmt: skip
 EMPTY = ("", "products", "keys", "applications", "requests", "events", "security", "sandbox/events")
 """What differs where nothing is there yet."""

@@ -46,7 +46,7 @@ async def test_audit_filters_find_deeds_of_an_account_and_those_done_to_it(api: 
     other, _ = await signed_in(api)
     made = await api.product(name="Lamp")
     fields = {"name": "New", "email": other.email, "role": "viewer", "plan": "pro"}
-    await admin.saved(f"/users/{other.id}", **fields)
+    await admin.saved(f"/users/{other.id}/edit", **fields)
     await admin.post("/users/suspend", id=other.id)
     await admin.post("/products/delete", id=made.id)
 

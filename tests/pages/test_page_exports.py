@@ -105,7 +105,7 @@ async def signed_out(_admin: Visitor, _user: User, theirs: Visitor) -> None:
 
 async def made_a_viewer(admin: Visitor, user: User, _: Visitor) -> None:
     fields = {"name": user.name, "email": user.email, "plan": user.plan}
-    await admin.saved(f"/users/{user.id}", **fields, role="viewer")
+    await admin.saved(f"/users/{user.id}/edit", **fields, role="viewer")
 
 
 @pytest.mark.one_engine

@@ -40,7 +40,7 @@ async def begin(api: Api, admin: Visitor, kind: str) -> tuple[str, dict[str, Any
     if kind == "user":
         user = await api.account("admin", name=TEXT, plan="free")
         fields: dict[str, Any] = {"email": user.email, "role": "admin", "plan": "free"}
-        return f"/users/{user.id}", {"name": TEXT, **fields}
+        return f"/users/{user.id}/edit", {"name": TEXT, **fields}
     if kind == "product":
         product = await api.product(name=TEXT, price=125_000, currency="EUR", stock_quantity=3)
         return f"/products/{product.id}/edit", {**PRODUCT, "f-name": TEXT}

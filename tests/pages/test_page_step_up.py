@@ -195,7 +195,7 @@ async def test_every_form_that_decides_on_access_needs_step_up(api: Api) -> None
     assert needs >= {
         *("/keys/new", "/keys/rotate", "/clients/new", "/clients/{id}", "/clients/secret"),
         *("/webhooks/new", "/webhooks/{id}/edit", "/webhooks/secret"),
-        *("/users/new", "/users/{id}", "/users/suspend", "/users/delete"),
+        *("/users/new", "/users/{id}/edit", "/users/suspend", "/users/delete"),
         *("/users/reset-password", "/users/invitations/new", "/users/invitations/renew"),
         *("/users/reset-second-factor", "/security/app", "/security/rename"),
         *("/security/remove", "/security/recovery-codes"),

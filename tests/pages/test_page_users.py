@@ -35,8 +35,8 @@ async def test_admin_suspends_and_resumes_a_user(api: Api) -> None:
     [
         ("/users/suspend", None),
         ("/users/reset-password", None),
-        ("/users/{id}", {"plan": "enterprise"}),
-        ("/users/{id}", {"role": "viewer"}),
+        ("/users/{id}/edit", {"plan": "enterprise"}),
+        ("/users/{id}/edit", {"role": "viewer"}),
     ],
 )
 async def test_own_suspension_reset_link_role_and_plan_are_forbidden(

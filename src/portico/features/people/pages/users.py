@@ -1,12 +1,13 @@
 """Users of the environment that is shown, for admins: search, create, view, change, sign out,
 suspend, delete. A mirror user follows its account, and is changed there."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from portico.core import users
+from portico.core.audit import Author
 from portico.core.errors import PreconditionFailed
 from portico.core.rules import OneOf
 from portico.core.users import ROLES, User
@@ -35,7 +36,7 @@ from portico.web.pages.filters import named
 from portico.web.pages.paging import PER_PAGE, back_to_list, list_of, numbered, offset_of, page_of
 from portico.web.pages.search import Searched
 from portico.web.pages.sent_once import fresh_key, sent_once, shown_once
-from portico.web.pages.site import PageRoute, Visit, addressed, see_other
+from portico.web.pages.site import Handler, PageRoute, Visit, addressed, see_other
 from portico.web.pages.versions import Values, beside, outcome, require_version
 
 _MAX_SEARCH = 254
@@ -126,7 +127,30 @@ async def create(visit: Visit) -> Reply:
 
 async def show(visit: Visit) -> Reply:
     """GET /users/{id}."""
-    return await _page(visit, await read_user(visit.env, visit.request.resource_id))
+    env, now = visit.env, visit.request.now
+    person = await read_user(env, visit.request.resource_id)
+    devices = await devices_of(env, person.id, now)
+    applications = await allowed_by(env, person.id, now)
+    keys = await env[ApiKeys].usable_first(person.id, now, offset=0, limit=PER_PAGE)
+    return visit.page(
+        "user.html",
+        named(person.name, person.id),
+        person=person,
+        own=_own(visit, person),
+        came_from=list_of(visit, _FILTERS),
+        keys=[shown(key, now) for key in keys.rows],
+        all_keys=keys.total,
+        devices=devices.rows,
+        all_devices=devices.total,
+        applications=applications.rows,
+        all_applications=applications.total,
+        factors=await env[FactorStore].of_user(person.id),
+    )
+
+
+def _own(visit: Visit, person: User) -> bool:
+    """Whether a user is the signed-in account. In the sandbox none is, not even its mirror."""
+    return visit.shows_accounts and person.id == visit.user.id
 
 
 def _values(name: str, email: str, role: str, plan: str) -> dict[str, str]:
@@ -137,37 +161,26 @@ def _stored(person: User) -> dict[str, str]:
     return _values(person.name, person.email, person.role, person.plan)
 
 
-async def _page(visit: Visit, person: User, mine: Values | None = None) -> Reply:
-    """The page of a user, with another admin's changes beside `mine` if they conflict."""
-    env, now, stored = visit.env, visit.request.now, _stored(person)
-    devices = await devices_of(env, person.id, now)
-    applications = await allowed_by(env, person.id, now)
-    keys = await env[ApiKeys].usable_first(person.id, now, offset=0, limit=PER_PAGE)
+async def show_edit(visit: Visit) -> Reply:
+    """GET /users/{id}/edit."""
+    return _form(visit, await read_user(visit.env, visit.request.resource_id))
+
+
+def _form(visit: Visit, person: User, mine: Values | None = None) -> Reply:
+    """The form of a user, with another admin's changes beside `mine` if they conflict."""
     return visit.page(
-        "user.html",
-        named(person.name, person.id),
+        "user_edit.html",
+        "Edit user",
         person=person,
-        own=_own(visit, person),
+        editable=person.account_id is None and not _own(visit, person),
         came_from=list_of(visit, _FILTERS),
-        **beside(visit.form, stored, mine),
-        keys=[shown(key, now) for key in keys.rows],
-        all_keys=keys.total,
-        devices=devices.rows,
-        all_devices=devices.total,
-        applications=applications.rows,
-        all_applications=applications.total,
-        factors=await env[FactorStore].of_user(person.id),
+        **beside(visit.form, _stored(person), mine),
         **_choices(visit, person.plan),
     )
 
 
-def _own(visit: Visit, person: User) -> bool:
-    """Whether a user is the signed-in account. In the sandbox none is, not even its mirror."""
-    return visit.shows_accounts and person.id == visit.user.id
-
-
-async def change(visit: Visit) -> Reply:
-    """POST /users/{id}."""
+async def edit(visit: Visit) -> Reply:
+    """POST /users/{id}/edit."""
     form, user_id, by = visit.form, visit.request.resource_id, await visit.by()
     values: dict[str, Any] = {
         "name": form.read("name", users.name),
@@ -191,7 +204,7 @@ async def change(visit: Visit) -> Reply:
         caller = msgspec.structs.replace(visit.request.caller, user_id=by.actor.user_id)
         user = await change_user(visit.env, caller, user_id, values, check, by)
     except PreconditionFailed:
-        return await _page(visit, await read_user(visit.env, user_id), _values(**values))
+        return _form(visit, await read_user(visit.env, user_id), _values(**values))
     return _shown(visit, user_id, outcome(form, _stored(user), "user-changed"))
 
 
@@ -210,26 +223,6 @@ def _shown(visit: Visit, user_id: int, done: str) -> Reply:
 
 async def _asked(visit: Visit) -> User:
     return await read_user(visit.env, visit.sent_id())
-
-
-async def ask_sign_out(visit: Visit) -> Reply:
-    """GET /users/sign-out."""
-    person = await _asked(visit)
-    return visit.asks(
-        f"Sign out {named(person.name, person.id)} everywhere?",
-        "All sessions end, and programs and applications lose access. API keys keep working.",
-        words="Sign out everywhere",
-        danger=True,
-        action="/users/sign-out",
-        **_about(visit, person),
-    )
-
-
-async def sign_out(visit: Visit) -> Reply:
-    """POST /users/sign-out."""
-    person = await _asked(visit)
-    await sign_out_everywhere(visit.env, person.id, await visit.by())
-    return _shown(visit, person.id, "user-signed-out")
 
 
 async def ask_end(visit: Visit) -> Reply:
@@ -259,21 +252,6 @@ async def end(visit: Visit) -> Reply:
     return _shown(visit, person.id, "access-ended")
 
 
-async def ask_reset(visit: Visit) -> Reply:
-    """GET /users/reset-password."""
-    person = await _asked(visit)
-    return visit.asks(
-        f"Reset the password of {named(person.name, person.id)}?",
-        f"You get a link to pass on, which lets them choose a new password. It works once, within"
-        f" {HANDED_HOURS} hours. Until then the old password keeps working.",
-        words="Create link",
-        danger=False,
-        action="/users/reset-password",
-        **_about(visit, person),
-        once=fresh_key(visit),
-    )
-
-
 async def reset_password(visit: Visit) -> Reply:
     """POST /users/reset-password."""
 
@@ -290,73 +268,103 @@ async def reset_password(visit: Visit) -> Reply:
     return await shown_once(visit, lambda by: give_reset(visit.env, visit.sent_id(), by), page)
 
 
-async def ask_suspend(visit: Visit) -> Reply:
-    """GET /users/suspend."""
-    person = await _asked(visit)
+class Deed(NamedTuple):
+    """Something that is done to a user once a question was answered."""
+
+    title: str
+    says: Callable[[Visit, User], str]
+    words: str
+    act: Callable[[Environment, int, Author], Awaitable[Any]] | None
+    """None where it needs more than the user."""
+    done: str = ""
+    danger: bool = True
+
+
+def _suspends(visit: Visit, _person: User) -> str:
     sandbox = " or the sandbox" if visit.shows_accounts else ""
-    return visit.asks(
-        f"Suspend {named(person.name, person.id)}?",
+    return (
         f"They can no longer sign in or use the API{sandbox}. Their sessions end, and programs and"
         " applications lose access. API keys work again when you resume the user. Nothing is"
-        " deleted.",
-        words="Suspend user",
-        danger=True,
-        action="/users/suspend",
-        **_about(visit, person),
+        " deleted."
     )
 
 
-async def suspend_user(visit: Visit) -> Reply:
-    """POST /users/suspend."""
-    person = await suspend(visit.env, visit.sent_id(), await visit.by())
-    return _shown(visit, person.id, "user-suspended")
-
-
-async def ask_resume(visit: Visit) -> Reply:
-    """GET /users/resume."""
-    person = await _asked(visit)
-    return visit.asks(
-        f"Resume {named(person.name, person.id)}?",
-        "They can sign in again, and their API keys work again.",
-        words="Resume user",
-        danger=False,
-        action="/users/resume",
-        **_about(visit, person),
-    )
-
-
-async def resume_user(visit: Visit) -> Reply:
-    """POST /users/resume."""
-    person = await resume(visit.env, visit.sent_id(), await visit.by())
-    return _shown(visit, person.id, "user-resumed")
-
-
-async def ask_reset_factors(visit: Visit) -> Reply:
-    """GET /users/reset-second-factor."""
-    person = await _asked(visit)
-    return visit.asks(
-        f"Reset the second factor of {named(person.name, person.id)}?",
-        "Do this if they have lost it. Their app, passkeys and recovery codes stop working."
-        f" {_after_reset(visit, person)}",
-        words="Reset second factor",
-        danger=True,
-        action="/users/reset-second-factor",
-        **_about(visit, person),
-    )
-
-
-def _after_reset(visit: Visit, person: User) -> str:
+def _resets_factors(visit: Visit, person: User) -> str:
+    after = "Their password alone will be enough to sign in."
     if person.password_hash is None:
-        return "The account has no password: send a link to choose one, unless they use a provider."
-    if must_enrol(visit.env, person):
-        return "They must set up an authenticator app at the next sign-in."
-    return "Their password alone will be enough to sign in."
+        after = (
+            "The account has no password: send a link to choose one, unless they use a provider."
+        )
+    elif must_enrol(visit.env, person):
+        after = "They must set up an authenticator app at the next sign-in."
+    return (
+        "Do this if they have lost it. Their app, passkeys and recovery codes stop working."
+        f" {after}"
+    )
 
 
-async def reset_second_factor(visit: Visit) -> Reply:
-    """POST /users/reset-second-factor."""
-    person = await reset_factors(visit.env, visit.sent_id(), visit.request.by)
-    return _shown(visit, person.id, "factors-reset")
+SIGN_OUT = Deed(
+    "Sign out {} everywhere?",
+    lambda *_: (
+        "All sessions end, and programs and applications lose access. API keys keep working."
+    ),
+    "Sign out everywhere",
+    sign_out_everywhere,
+    "user-signed-out",
+)
+SUSPEND = Deed("Suspend {}?", _suspends, "Suspend user", suspend, "user-suspended")
+RESUME = Deed(
+    "Resume {}?",
+    lambda *_: "They can sign in again, and their API keys work again.",
+    "Resume user",
+    resume,
+    "user-resumed",
+    danger=False,
+)
+RESET_FACTORS = Deed(
+    "Reset the second factor of {}?",
+    _resets_factors,
+    "Reset second factor",
+    reset_factors,
+    "factors-reset",
+)
+RESET_PASSWORD = Deed(
+    "Reset the password of {}?",
+    lambda *_: (
+        "You get a link to pass on, which lets them choose a new password. It works once, within"
+        f" {HANDED_HOURS} hours. Until then the old password keeps working."
+    ),
+    "Create link",
+    None,
+    danger=False,
+)
+
+
+def _asks(deed: Deed) -> Handler:
+    async def ask(visit: Visit) -> Reply:
+        person = await _asked(visit)
+        key: dict[str, Any] = {} if deed.act else {"once": fresh_key(visit)}
+        return visit.asks(
+            deed.title.format(named(person.name, person.id)),
+            deed.says(visit, person),
+            words=deed.words,
+            danger=deed.danger,
+            action=visit.request.path.removeprefix(visit.site.base),
+            **_about(visit, person),
+            **key,
+        )
+
+    return ask
+
+
+def _does(deed: Deed) -> Handler:
+    async def do(visit: Visit) -> Reply:
+        assert deed.act is not None  # noqa: S101 - of those that have one
+        person = await _asked(visit)
+        await deed.act(visit.env, person.id, await visit.by())
+        return _shown(visit, person.id, deed.done)
+
+    return do
 
 
 async def ask_delete(visit: Visit) -> Reply:
@@ -392,23 +400,24 @@ PAGES = (
     PageRoute("GET", "/users/new", show_new, "admin"),
     PageRoute("POST", "/users/new", fresh(create), "admin"),
     PageRoute("GET", "/users/{id}", show, "admin"),
-    PageRoute("POST", "/users/{id}", fresh(change), "admin"),
-    PageRoute("GET", "/users/sign-out", ask_sign_out, "admin"),
-    PageRoute("POST", "/users/sign-out", sign_out, "admin"),
+    PageRoute("GET", "/users/{id}/edit", show_edit, "admin"),
+    PageRoute("POST", "/users/{id}/edit", fresh(edit), "admin"),
+    PageRoute("GET", "/users/sign-out", _asks(SIGN_OUT), "admin"),
+    PageRoute("POST", "/users/sign-out", _does(SIGN_OUT), "admin"),
     PageRoute("GET", "/users/end", ask_end, "admin"),
     PageRoute("POST", "/users/end", end, "admin"),
-    PageRoute("GET", "/users/suspend", ask_suspend, "admin"),
-    PageRoute("POST", "/users/suspend", fresh(suspend_user), "admin"),
-    PageRoute("GET", "/users/resume", ask_resume, "admin"),
-    PageRoute("POST", "/users/resume", resume_user, "admin"),
+    PageRoute("GET", "/users/suspend", _asks(SUSPEND), "admin"),
+    PageRoute("POST", "/users/suspend", fresh(_does(SUSPEND)), "admin"),
+    PageRoute("GET", "/users/resume", _asks(RESUME), "admin"),
+    PageRoute("POST", "/users/resume", _does(RESUME), "admin"),
     PageRoute("GET", "/users/delete", ask_delete, "admin"),
     PageRoute("POST", "/users/delete", fresh(delete), "admin"),
 )
 
 RECOVERY = (
-    PageRoute("GET", "/users/reset-password", ask_reset, "admin"),
+    PageRoute("GET", "/users/reset-password", _asks(RESET_PASSWORD), "admin"),
     PageRoute("POST", "/users/reset-password", fresh(reset_password), "admin"),
-    PageRoute("GET", "/users/reset-second-factor", ask_reset_factors, "admin"),
-    PageRoute("POST", "/users/reset-second-factor", fresh(reset_second_factor), "admin"),
+    PageRoute("GET", "/users/reset-second-factor", _asks(RESET_FACTORS), "admin"),
+    PageRoute("POST", "/users/reset-second-factor", fresh(_does(RESET_FACTORS)), "admin"),
 )
 """Ways back in to an account. Users of the sandbox have none: only accounts sign in on pages."""
