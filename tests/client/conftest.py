@@ -3,12 +3,17 @@
 The server runs for all tests, so every test makes users, keys and products of its own.
 """
 
+import json
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from client.programs import TYPESCRIPT, run
+from documents import ROOT
 from driving import Api, settings_for
+from node_packages import node_packages
 from oauth.authority import Authority
 from operating import Installation, free_port
 from portico_client import AsyncClient, Client
@@ -103,3 +108,30 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
     """The application in this process, with a clock to move."""
     async with Api(settings_for(tmp_path, {})) as api:
         yield api
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the client for TypeScript, built, and beside it the cases."""
+    clients = tmp_path_factory.mktemp("clients")
+    shutil.copytree(ROOT / "clients/cases", clients / "cases")
+    made = shutil.ignore_patterns("node_modules", "dist", "*.tgz")
+    place = Path(shutil.copytree(TYPESCRIPT, clients / "typescript", ignore=made))
+    (place / "node_modules").symlink_to(node_packages(TYPESCRIPT))
+    run(place, "npm", "run", "build")
+    return place
+
+
+@pytest.fixture(scope="session")
+def package(library: Path) -> Path:
+    """It as others install it, with what it depends on beside it."""
+    told = json.loads(run(library, "npm", "pack", "--ignore-scripts", "--json"))
+    (made,) = told.values() if isinstance(told, dict) else told  # by name, from npm 12 on
+    modules = library.parent / "installed/node_modules"
+    (modules / "@portico").mkdir(parents=True)
+    run(library, "tar", "-xzf", made["filename"], "-C", str(modules / "@portico"))
+    (modules / "@portico/package").rename(modules / "@portico/client")
+    for name in ("jose", "@types", "express"):
+        (modules / name).symlink_to(TYPESCRIPT / "node_modules" / name)
+    (modules / "undici").symlink_to(TYPESCRIPT / "node_modules/undici-types")
+    return modules / "@portico/client"
