@@ -28,8 +28,8 @@ from portico.features.agents import responder as agents
 from portico.features.catalogue import import_pages
 from portico.features.catalogue import pages as catalogue_pages
 from portico.features.catalogue.products import PRODUCTS
-from portico.features.events import audit_endpoints, webhook_endpoints
 from portico.features.events import endpoints as events_endpoints
+from portico.features.events import webhook_endpoints
 from portico.features.events.pages import audit, events, webhooks
 from portico.features.operations import pages as operations_pages
 from portico.features.operations import usage
@@ -146,7 +146,7 @@ BUILT_IN: tuple[AnyRoute, ...] = (
     *webhook_endpoints.ROUTES,
     *people_endpoints.INVITATION_ROUTES,
     *client_endpoints.ROUTES,
-    *audit_endpoints.ROUTES,
+    *events_endpoints.AUDIT_ROUTES,
     *usage.ROUTES,
 )
 

@@ -1,4 +1,4 @@
-"""The endpoints of events."""
+"""The endpoints of events, and of the audit log."""
 
 from collections.abc import AsyncGenerator
 from contextlib import suppress
@@ -7,6 +7,8 @@ from functools import lru_cache
 from portico.core.caller import Principal
 from portico.core.errors import Gone, PermissionDenied
 from portico.core.events import EVENT_SCOPES, EVENT_TYPES, StoredEvent, covered_by
+from portico.core.times import SECOND
+from portico.features.events.audit import Audit
 from portico.features.events.feed import Follower, read_events, require_kept
 from portico.features.events.payloads import (
     EventPagination,
@@ -16,6 +18,7 @@ from portico.features.events.payloads import (
     StreamEvents,
     event_body,
 )
+from portico.features.events.schemas import ListAudit, ListedAudit, entry_out
 from portico.features.events.storage import Events
 from portico.features.events.subscriptions import Subscriptions
 from portico.web.envelope import encode
@@ -26,6 +29,11 @@ from portico.web.sse import EVENT_STREAM, event_bytes, event_stream, last_event_
 
 COMMENT_SECONDS = 15.0
 """The longest silence on a stream; a comment is sent then."""
+
+
+SETTLED = 10 * SECOND
+"""How late entries are shown on PostgreSQL, in milliseconds: longer than a transaction takes from
+writing its entries to its commit."""
 
 
 def permitted_types(caller: Principal, asked: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -92,6 +100,27 @@ def _streamed(event: StoredEvent) -> bytes:
     return event_bytes(event.id, event.type, encode(event_body(event)).decode())
 
 
+async def list_audit(request: QueryRequest[ListAudit]) -> Reply:
+    """GET /audit."""
+    query = request.query
+    entries = await request.environment[Audit].after(
+        query.after,
+        action=query.action,
+        actor_id=query.actor_id,
+        target=query.target,
+        settled=request.now - SETTLED,
+        limit=query.limit + 1,
+    )
+    shown = entries[: query.limit]
+    last = shown[-1].id if shown else query.after
+    has_more = len(entries) > query.limit
+    body = ListedAudit(
+        [entry_out(entry) for entry in shown], EventPagination(query.limit, has_more, last)
+    )
+    links = [next_link(request, "/audit", after=str(last))] if has_more else []
+    return json_reply(200, body, *links)
+
+
 ROUTES = (
     QueryRoute(
         method="GET",
@@ -123,5 +152,20 @@ ROUTES = (
         media=EVENT_STREAM,
         no_store=True,
         errors=(PermissionDenied, Gone),
+    ),
+)
+
+AUDIT_ROUTES = (
+    QueryRoute(
+        method="GET",
+        path="/audit",
+        handler=list_audit,
+        access="admin",
+        summary="Read the audit log",
+        description="Oldest first. A client that passes `last_id` as the next `after` misses no"
+        " entry and gets none twice. Entries come up to ten seconds late.",
+        query=ListAudit,
+        answer=ListedAudit,
+        errors=(Gone,),
     ),
 )

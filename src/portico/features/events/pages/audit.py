@@ -12,7 +12,7 @@ from portico.core.errors import BrokenRule, NotFound, Unreadable
 from portico.core.times import DAY, day
 from portico.core.words import FORMATS, Format
 from portico.features.events.audit import Audit, AuditFilter
-from portico.features.events.pages.links import Named, pages_of
+from portico.features.events.pages.events import Named, pages_of
 from portico.features.events.schemas import header, rows
 from portico.features.people.users import accounts_named
 from portico.web.messages import Reply

@@ -1,6 +1,6 @@
 """Events that the user may see, the newest first."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -9,9 +9,12 @@ import msgspec
 from portico.core.caller import Principal
 from portico.core.errors import NotFound
 from portico.core.events import EVENT_TYPES, StoredEvent, covered_by, event_types
+from portico.environment import Environment
+from portico.features.access.storage import ApiKeys, Clients
+from portico.features.catalogue.storage import Products
 from portico.features.events.feed import events_after, latest_events
-from portico.features.events.pages.links import Named, pages_of
-from portico.features.events.storage import Events
+from portico.features.events.storage import Events, Webhooks
+from portico.features.people.storage import Users
 from portico.web.messages import Reply
 from portico.web.pages.event_types import by_noun
 from portico.web.pages.site import PageRoute, Visit
@@ -21,6 +24,10 @@ _SHOWN = 4_000
 """The most characters of an event's JSON to show: a product's may have hundreds of thousands."""
 
 _COUNTS = ("inserted", "updated", "users", "products")
+
+
+Named = tuple[str, str]
+"""A kind and an id, as `Entry.target` and `Entry.target_id`."""
 
 
 class Line(NamedTuple):
@@ -126,6 +133,64 @@ async def show_one(visit: Visit) -> Reply:
         data=_indented(event.data),
         previous=None if event.previous is None else _indented(event.previous),
     )
+
+
+async def pages_of(visit: Visit, named: Iterable[Named]) -> Mapping[Named, str]:
+    """The path of each named resource's page, if it has one and the caller may see it."""
+    asked: dict[str, set[str]] = {}
+    for kind, one in named:
+        asked.setdefault(kind, set()).add(one)
+    found: dict[Named, str] = {}
+    for kind in asked.keys() & _PAGES_OF.keys():
+        scope, paths_of = _PAGES_OF[kind]
+        if scope in visit.request.caller.scopes:
+            paths = await paths_of(visit.env, asked[kind])
+            found |= {(kind, one): visit.site.base + path for one, path in paths.items()}
+    return found
+
+
+Paths = dict[str, str]
+"""Paths of pages that exist, by id."""
+
+
+async def _users(env: Environment, ids: set[str]) -> Paths:
+    known = await env[Users].statuses([int(one) for one in ids])
+    return {str(one): f"/users/{one}" for one in known}
+
+
+async def _products(env: Environment, ids: set[str]) -> Paths:
+    known = await env[Products].several({int(one) for one in ids})
+    return {str(one): f"/products/{one}" for one in known}
+
+
+async def _keys(env: Environment, ids: set[str]) -> Paths:
+    known = [await env[ApiKeys].get(int(one)) for one in ids]
+    return {str(one.id): f"/keys/{one.id}" for one in known if one}
+
+
+async def _clients(env: Environment, ids: set[str]) -> Paths:
+    known = [await env[Clients].by_client_id(one) for one in ids]
+    return {one.client_id: f"/clients/{one.id}" for one in known if one}
+
+
+async def _webhooks(env: Environment, ids: set[str]) -> Paths:
+    known = {str(one.id) for one in await env[Webhooks].all()}
+    return {one: f"/webhooks/{one}" for one in ids & known}
+
+
+async def _invitations(_env: Environment, ids: set[str]) -> Paths:
+    return dict.fromkeys(ids, "/users/invitations")
+
+
+_PAGES_OF: dict[str, tuple[str, Callable[[Environment, set[str]], Awaitable[Paths]]]] = {
+    "user": ("admin", _users),
+    "product": ("read:products", _products),
+    "api_key": ("admin", _keys),
+    "client": ("admin", _clients),
+    "webhook": ("admin", _webhooks),
+    "invitation": ("admin", _invitations),
+}
+"""By kind: the scope that its pages need, and how they are found."""
 
 
 PAGES = (PageRoute("GET", "/events", show), PageRoute("GET", "/events/{id}", show_one))

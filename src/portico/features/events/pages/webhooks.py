@@ -1,6 +1,7 @@
 """Webhooks, for admins: the URLs that receive events, and the outcome of each delivery."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -233,16 +234,16 @@ async def edit(visit: Visit) -> Reply:
     return visit.go(f"/webhooks/{webhook.id}", done=done)
 
 
-async def _ask(visit: Visit, verb: str, *lines: str, danger: bool = False) -> Reply:
-    """Ask for confirmation before `/webhooks/VERB`."""
+async def _ask(visit: Visit, *, verb: str) -> Reply:
+    """GET /webhooks/VERB: ask for confirmation."""
     webhook = await read_webhook(visit.env, visit.sent_id())
-    title, words = _QUESTIONS[verb]
+    title, words, line = _QUESTIONS[verb]
     return visit.asks(
         title,
         webhook.url,
-        *lines,
+        line,
         words=words,
-        danger=danger,
+        danger=verb == "delete",
         action=f"/webhooks/{verb}",
         back=(f"/webhooks/{webhook.id}", _name(webhook)),
         id=webhook.id,
@@ -251,44 +252,35 @@ async def _ask(visit: Visit, verb: str, *lines: str, danger: bool = False) -> Re
 
 
 _QUESTIONS = {
-    "disable": ("Disable this webhook?", "Disable webhook"),
-    "enable": ("Enable this webhook?", "Enable webhook"),
-    "secret": ("Create a new secret for this webhook?", "Create new secret"),
-    "delete": ("Delete this webhook?", "Delete webhook"),
+    "disable": (
+        "Disable this webhook?",
+        "Disable webhook",
+        "Pending deliveries are dropped, and nothing more is sent.",
+    ),
+    "enable": (
+        "Enable this webhook?",
+        "Enable webhook",
+        "It receives events from now on. Events that it missed while disabled are not sent.",
+    ),
+    "secret": (
+        "Create a new secret for this webhook?",
+        "Create new secret",
+        "Deliveries are also signed with the old secret for 24 hours, so that you can switch.",
+    ),
+    "delete": (
+        "Delete this webhook?",
+        "Delete webhook",
+        "Pending deliveries are dropped, and nothing more is sent. This cannot be undone.",
+    ),
 }
 
 
-async def ask_disable(visit: Visit) -> Reply:
-    """GET /webhooks/disable."""
-    return await _ask(visit, "disable", "Pending deliveries are dropped, and nothing more is sent.")
-
-
-async def disable(visit: Visit) -> Reply:
-    """POST /webhooks/disable."""
-    return await _switch(visit, enabled=False, done="webhook-disabled")
-
-
-async def ask_enable(visit: Visit) -> Reply:
-    """GET /webhooks/enable."""
-    line = "It receives events from now on. Events that it missed while disabled are not sent."
-    return await _ask(visit, "enable", line)
-
-
-async def enable(visit: Visit) -> Reply:
-    """POST /webhooks/enable."""
-    return await _switch(visit, enabled=True, done="webhook-enabled")
-
-
-async def _switch(visit: Visit, *, enabled: bool, done: str) -> Reply:
+async def _switch(visit: Visit, *, verb: str) -> Reply:
+    """POST /webhooks/enable and /webhooks/disable."""
     webhook_id = visit.sent_id()
-    await change_webhook(visit.env, webhook_id, {"enabled": enabled}, await visit.by())
-    return visit.go(f"/webhooks/{webhook_id}", done=done)
-
-
-async def ask_secret(visit: Visit) -> Reply:
-    """GET /webhooks/secret."""
-    line = "Deliveries are also signed with the old secret for 24 hours, so that you can switch."
-    return await _ask(visit, "secret", line)
+    values = {"enabled": verb == "enable"}
+    await change_webhook(visit.env, webhook_id, values, await visit.by())
+    return visit.go(f"/webhooks/{webhook_id}", done=f"webhook-{verb}d")
 
 
 async def new_secret(visit: Visit) -> Reply:
@@ -298,12 +290,6 @@ async def new_secret(visit: Visit) -> Reply:
         lambda by: rotate_secret(visit.env, visit.sent_id(), by),
         lambda made: _made(visit, "The webhook has a new secret", made),
     )
-
-
-async def ask_delete(visit: Visit) -> Reply:
-    """GET /webhooks/delete."""
-    line = "Pending deliveries are dropped, and nothing more is sent. This cannot be undone."
-    return await _ask(visit, "delete", line, danger=True)
 
 
 async def delete(visit: Visit) -> Reply:
@@ -321,12 +307,14 @@ PAGES = (
     PageRoute("GET", "/webhooks/{id}/edit", show_edit, "admin"),
     PageRoute("POST", "/webhooks/{id}/edit", fresh(edit), "admin"),
     PageRoute("GET", "/webhooks/delivery", show_delivery, "admin"),
-    PageRoute("GET", "/webhooks/disable", ask_disable, "admin"),
-    PageRoute("POST", "/webhooks/disable", disable, "admin"),
-    PageRoute("GET", "/webhooks/enable", ask_enable, "admin"),
-    PageRoute("POST", "/webhooks/enable", enable, "admin"),
-    PageRoute("GET", "/webhooks/secret", ask_secret, "admin"),
+    *(
+        PageRoute("GET", f"/webhooks/{verb}", partial(_ask, verb=verb), "admin")
+        for verb in _QUESTIONS
+    ),
+    *(
+        PageRoute("POST", f"/webhooks/{verb}", partial(_switch, verb=verb), "admin")
+        for verb in ("disable", "enable")
+    ),
     PageRoute("POST", "/webhooks/secret", fresh(new_secret), "admin"),
-    PageRoute("GET", "/webhooks/delete", ask_delete, "admin"),
     PageRoute("POST", "/webhooks/delete", delete, "admin"),
 )
