@@ -69,7 +69,7 @@ async def test_pages_of_kinds_are_sound(kinds: Desk) -> None:
 
 LISTS = (
     "things", "products", "users", "keys", "keys/all", "webhooks", "audit", "events", "clients",
-    "users/invitations", "devices",
+    "users/invitations", "devices", "webhooks/1",
 )  # fmt: skip
 
 
@@ -92,6 +92,7 @@ def filled(kinds: Desk) -> Desk:
                     email["password"] = f"Aa1-{number}-of-these"
                 answer = client.post(f"/v1/{many}", json=body | email)
                 assert answer.status_code == 201, answer.text
+            assert client.post("/v1/webhooks/1/test").status_code == 202
             kinds.cookie(kinds.admin, anew=True)
     return kinds
 
