@@ -16,8 +16,6 @@ from portico.features.access import (
     client_endpoints,
     key_endpoints,
     oauth_endpoints,
-    protected_resources,
-    registration,
 )
 from portico.features.access.clients import PageOrigins
 from portico.features.access.credentials import Credentials
@@ -164,7 +162,7 @@ V1 = v1()
 AUTH: tuple[AnyRoute, ...] = (
     *signin_endpoints.SIGN_IN_ROUTES,
     *oauth_endpoints.ROUTES,
-    *registration.ROUTES,
+    *oauth_endpoints.REGISTRATION,
 )
 
 
@@ -265,7 +263,7 @@ def _base(
 
 def _metadata(mount: Mount, api: Responder, path: str, scopes: Collection[str]) -> Mount:
     """What clients must know of what is at `path` below the API."""
-    route = protected_resources.route(mount.environment.addresses.base + path, scopes)
+    route = oauth_endpoints.metadata_route(mount.environment.addresses.base + path, scopes)
     return replace(mount, prefix="", routes=(route,), name="", responder=api)
 
 
@@ -290,7 +288,7 @@ def _auth(
 ) -> Iterator[Mount]:
     """The authorization server of an environment."""
     auth = urlsplit(environment.addresses.auth)
-    ours = (*signin_endpoints.SIGN_IN_ROUTES, *registration.ROUTES)
+    ours = (*signin_endpoints.SIGN_IN_ROUTES, *oauth_endpoints.REGISTRATION)
     mount = Mount(auth.netloc, auth.path, environment, ours, "auth", api, cors=cors)
     yield mount
     yield replace(mount, routes=oauth_endpoints.ROUTES, responder=oauth_responder)

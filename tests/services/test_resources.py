@@ -13,7 +13,7 @@ from portico.core.users import User
 from portico.features.access.authorization import read_request
 from portico.features.access.backchannel import LOGOUT_TOKEN_TYPE
 from portico.features.access.clients import Registered
-from portico.features.access.logout import read_logout
+from portico.features.access.pages.end_session import read_logout
 from portico.features.access.signing import Signer
 from signing_in import AUTH, CALLBACK, Visitor, client_of, code_of, login_of, oauth_refused, read
 

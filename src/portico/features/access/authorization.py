@@ -45,15 +45,16 @@ from portico.features.access.programs import serves
 from portico.features.access.rules import ClientAuthorized, ClientChanged, ClientCreated
 from portico.features.access.signing import Signer
 from portico.features.access.storage import AuthorizationCode, Clients, Consent, Grants, OwnedToken
-from portico.features.access.targets import check_same, target
 from portico.features.access.tokens import (
     Issued,
     begin,
+    check_same,
     good_for_one_use,
     issue_first,
     proven,
     refresh_end,
     refreshable,
+    target,
 )
 from portico.features.people.storage import Users
 from portico.features.signin.rules import GrantRevoked
@@ -64,7 +65,7 @@ _INVALID = "This code is not valid, has expired or was used before."
 
 class ConsentRequest(NamedTuple):
     """What a client asks a user for, validated. `scopes` may exceed the user's role; they are
-    narrowed to it when the user grants them. `resource` is as `targets.target` returns it."""
+    narrowed to it when the user grants them. `resource` is as `tokens.target` returns it."""
 
     client: Client
     redirect_uri: str

@@ -28,8 +28,14 @@ from portico.features.access.authorization import ConsentRequest, remember
 from portico.features.access.rules import ClientAuthorized, ClientDenied
 from portico.features.access.signing import Signer
 from portico.features.access.storage import Clients, DeviceCode, DeviceCodes
-from portico.features.access.targets import check_same, target
-from portico.features.access.tokens import Issued, begin, good_for_one_use, issue_first
+from portico.features.access.tokens import (
+    Issued,
+    begin,
+    check_same,
+    good_for_one_use,
+    issue_first,
+    target,
+)
 from portico.features.people.guard import guarded_code
 from portico.features.people.storage import Users
 

@@ -1,7 +1,14 @@
-"""The endpoints that OAuth clients call on their own behalf: token, revocation, introspection."""
+"""The endpoints that OAuth clients call on their own behalf: token, revocation, introspection,
+registration; and what they must know of a resource (RFC 9728)."""
 
-from msgspec import UNSET, UnsetType
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Annotated
+from urllib.parse import urlsplit
 
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from portico.core.errors import Invalid, PermissionDenied
 from portico.core.oauth import (
     ACCESS_TOKEN_KIND,
     CLIENT_CREDENTIALS,
@@ -10,14 +17,20 @@ from portico.core.oauth import (
     EXTRA_GRANTS,
     GRANT_TYPES,
     POLL_SECONDS,
+    TOKEN_EXCHANGE,
     AuthorizationRefused,
     Client,
+    resource_metadata,
     spelled,
     spelled_user_code,
 )
+from portico.core.scopes import SCOPES
+from portico.core.times import SECOND
 from portico.features.access import authorization, device_authorization
 from portico.features.access.authorization import Exchange, exchange_code
-from portico.features.access.oauth_responder import missing_parameter
+from portico.features.access.clients import register_itself
+from portico.features.access.documents import Metadata, public_registration
+from portico.features.access.oauth_responder import missing_parameter, refusal
 from portico.features.access.programs import WantedExchange, exchange_token, own_token
 from portico.features.access.schemas import (
     DeviceAuthorization,
@@ -25,40 +38,28 @@ from portico.features.access.schemas import (
     EndedSession,
     IssuedTokens,
     OneTokenForm,
+    RegisteredClient,
     TokenFacts,
     TokenForm,
 )
+from portico.features.access.signing import PUBLISHED_SECONDS
 from portico.features.access.tokens import Issued, refresh
 from portico.web.cors import Sharing
-from portico.web.messages import BodyRequest, Reply, json_reply
-from portico.web.routing import Access, FormRoute
+from portico.web.messages import BodyRequest, Reply, Request, json_reply
+from portico.web.routing import PUBLIC_BODY_LIMIT, Access, FormRoute, Route
 
 
 async def token(request: BodyRequest[TokenForm]) -> Reply:
     """POST /token (RFC 6749 §4.1.3 and §6)."""
-    if request.body.grant_type == "authorization_code":
-        return await _exchange(request)
-    if request.body.grant_type == "refresh_token":
-        return await _refresh(request)
-    extra = {grant: name for name, grant in EXTRA_GRANTS.items()}.get(request.body.grant_type)
-    if extra is None:
+    exchange = _GRANTS.get(request.body.grant_type)
+    if exchange is None:
         raise AuthorizationRefused(
             "unsupported_grant_type", f"grant_type must be {' or '.join(GRANT_TYPES)}."
         )
-    _permitted(request.client, extra)
-    if request.body.grant_type == DEVICE_CODE:
-        form, code = request.body, _required("device_code", request.body.device_code)
-        resource = form.resource or None
-        return _tokens(
-            await device_authorization.redeem(
-                request.environment, request.client, code, resource, request.by
-            )
-        )
-    if request.body.grant_type == CLIENT_CREDENTIALS:
-        form, client = request.body, request.client
-        scope, resource = form.scope or None, form.resource or None
-        return _tokens(await own_token(request.environment, client, scope, resource, request.by))
-    return await _exchange_token(request)
+    for name, grant in EXTRA_GRANTS.items():
+        if request.body.grant_type == grant:
+            _permitted(request.client, name)
+    return await exchange(request)
 
 
 def _permitted(client: Client, grant: str) -> None:
@@ -84,6 +85,22 @@ async def authorize_device(request: BodyRequest[DeviceForm]) -> Reply:
         interval=POLL_SECONDS,
     )
     return json_reply(200, answer)
+
+
+async def _redeem(request: BodyRequest[TokenForm]) -> Reply:
+    form, code = request.body, _required("device_code", request.body.device_code)
+    resource = form.resource or None
+    return _tokens(
+        await device_authorization.redeem(
+            request.environment, request.client, code, resource, request.by
+        )
+    )
+
+
+async def _own_token(request: BodyRequest[TokenForm]) -> Reply:
+    env, client, form = request.environment, request.client, request.body
+    scope, resource = form.scope or None, form.resource or None
+    return _tokens(await own_token(env, client, scope, resource, request.by))
 
 
 async def _exchange_token(request: BodyRequest[TokenForm]) -> Reply:
@@ -123,6 +140,15 @@ async def _refresh(request: BodyRequest[TokenForm]) -> Reply:
         resource=form.resource or None,
     )
     return _tokens(issued)
+
+
+_GRANTS: Mapping[str, Callable[[BodyRequest[TokenForm]], Awaitable[Reply]]] = {
+    "authorization_code": _exchange,
+    "refresh_token": _refresh,
+    CLIENT_CREDENTIALS: _own_token,
+    DEVICE_CODE: _redeem,
+    TOKEN_EXCHANGE: _exchange_token,
+}
 
 
 async def revoke(request: BodyRequest[OneTokenForm]) -> Reply:
@@ -209,3 +235,83 @@ ROUTES = (
         answer=TokenFacts,
     ),
 )
+
+
+async def register(request: Request) -> Reply:
+    """POST /register (RFC 7591): a client without a secret registers itself, where that is on."""
+    env = request.environment
+    if not env.settings.client_registration:
+        raise PermissionDenied(
+            "Clients cannot register themselves here: an administrator registers them."
+        )
+    try:
+        metadata = msgspec.json.decode(await request.read_body(PUBLIC_BODY_LIMIT), type=Metadata)
+        wanted = public_registration(metadata, "An application")
+        client = await register_itself(env, wanted, request.by)
+    except (ValueError, RecursionError) as error:
+        message = f"The metadata cannot be read: {error}."
+        return refusal(AuthorizationRefused("invalid_client_metadata", message))
+    except Invalid as invalid:
+        fault = invalid.details[0]
+        is_uri = fault.field == "redirect_uris"
+        kind = "invalid_redirect_uri" if is_uri else "invalid_client_metadata"
+        return refusal(AuthorizationRefused(kind, f"{fault.field} {fault.message}."))
+    registered = RegisteredClient(
+        client_id=client.client_id,
+        client_id_issued_at=client.created_at // SECOND,
+        client_name=client.name,
+        redirect_uris=list(client.redirect_uris),
+        scope=spelled(client.registered),
+        token_endpoint_auth_method="none",  # noqa: S106 - no password
+        grant_types=["authorization_code", "refresh_token"],
+        response_types=["code"],
+    )
+    return json_reply(201, registered)
+
+
+REGISTRATION = (
+    Route(
+        method="POST",
+        path="/register",
+        handler=register,
+        access=Access.ANYONE,
+        summary="Register a client",
+        description="A client without a secret registers itself (RFC 7591). Only where the setting"
+        " `client_registration` is on. It is removed after 30 days in which no user allows it"
+        " anything.",
+        status=201,
+        answer=RegisteredClient,
+        errors=(PermissionDenied,),
+        no_store=True,
+        sharing=Sharing.ALL,
+    ),
+)
+
+
+class ResourceMetadata(msgspec.Struct, frozen=True):
+    """The metadata of a resource."""
+
+    resource: Annotated[str, Meta(examples=["https://localhost:8443/v1"])]
+    authorization_servers: list[str]
+    scopes_supported: list[str]
+    bearer_methods_supported: list[str]
+
+
+def metadata_route(resource: str, scopes: Collection[str]) -> Route:
+    """The route of the metadata of the resource at this address; its mount has no prefix."""
+    supported = [scope for scope in SCOPES if scope in scopes]
+
+    async def read_metadata(request: Request) -> Reply:
+        issuer = request.environment.addresses.auth
+        return json_reply(200, ResourceMetadata(resource, [issuer], supported, ["header"]))
+
+    return Route(
+        method="GET",
+        path=urlsplit(resource_metadata(resource)).path,
+        handler=read_metadata,
+        access=Access.ANYONE,
+        summary="Read the resource's metadata",
+        answer=ResourceMetadata,
+        public_seconds=PUBLISHED_SECONDS,
+        sharing=Sharing.ALL,
+    )

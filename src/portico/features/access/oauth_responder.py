@@ -18,8 +18,8 @@ from portico.core.errors import (
 )
 from portico.core.oauth import CLIENT_ASSERTION_TYPE, AuthorizationRefused, Client
 from portico.core.text import text_fault
-from portico.features.access.assertions import authenticate_by_assertion
 from portico.features.access.clients import Unproven, authenticate_client, note_refusal
+from portico.features.access.programs import authenticate_by_assertion
 from portico.features.access.schemas import OAuthError
 from portico.features.people.storage import Users
 from portico.web import throttle

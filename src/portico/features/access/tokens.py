@@ -3,6 +3,9 @@
 A family ends `refresh_family_days` after it began, however often it is refreshed. A refresh token
 can be used once. A second use means that the token was copied: the whole family is revoked
 (RFC 9700 §4.14) before the request is answered.
+
+A token is for the API, a service of the team, or the tools of agents (RFC 8707), and good there
+alone. In storage and for callers, None is the API.
 """
 
 from collections.abc import Iterator
@@ -15,6 +18,7 @@ from portico.core.audit import Author
 from portico.core.errors import AuthenticationRequired, OutcomeUnknown
 from portico.core.oauth import (
     ACCESS_SECONDS,
+    OPENID_SCOPES,
     REFRESH_SECONDS,
     AuthorizationRefused,
     Client,
@@ -25,13 +29,13 @@ from portico.core.oauth import (
 )
 from portico.core.scopes import of_role
 from portico.core.secrets import ACCESS_TOKEN, REFRESH_TOKEN, base64url, digest, mint
+from portico.core.services import Service
 from portico.core.sessions import Proof, level
 from portico.core.times import DAY, SECOND
 from portico.core.users import User
 from portico.environment import Environment
 from portico.features.access.signing import ACCESS_TOKEN_TYPE, Signer
 from portico.features.access.storage import Grant, Grants, OwnedToken
-from portico.features.access.targets import check_same, service_of
 from portico.features.people.storage import Users
 from portico.features.signin.rules import GrantRevoked
 from portico.features.signin.schemas import personal_claims
@@ -392,3 +396,45 @@ async def _may_repeat(env: Environment, change: Change, owned: OwnedToken) -> bo
     return (
         last is not None and last[0] == owned.token.id and change.now < last[1] + seconds * SECOND
     )
+
+
+def agents_address(base: str) -> str:
+    """The address of the tools of agents (MCP), beside the API at `base`."""
+    return f"{base}/mcp"
+
+
+def target(env: Environment, asked: str | None, scopes: frozenset[str]) -> str | None:
+    """What a token is for: what the client asked for as `resource`, or else the one service that
+    all these scopes of the API belong to. Raises `AuthorizationRefused` (`invalid_target`)."""
+    base, services = env.addresses.base, env.settings.declared.services.values()
+    if asked is None:
+        own = scopes.difference(OPENID_SCOPES)
+        only = (one for one in services if own and own <= one.scopes.keys())
+        return next((one.audience_at(base) for one in only), None)
+    if asked == base:
+        return None
+    if asked == agents_address(base):
+        return asked
+    for service in services:
+        if asked == service.audience_at(base) or (service.path and asked == base + service.path):
+            return service.audience_at(base)
+    raise AuthorizationRefused(
+        "invalid_target", f"resource must be {base}, one of its services, or omitted."
+    )
+
+
+def check_same(env: Environment, asked: str | None, bound: str | None) -> None:
+    """Sees that a client asks for what its grant is bound to, if it asks for anything. Raises
+    `AuthorizationRefused` (`invalid_target`)."""
+    if asked is not None and target(env, asked, frozenset()) != bound:
+        raise AuthorizationRefused(
+            "invalid_target", "resource must be the one that was granted, or omitted."
+        )
+
+
+def service_of(env: Environment, resource: str | None) -> Service | None:
+    """The service with this audience, if any."""
+    for service in env.settings.declared.services.values():
+        if resource == service.audience_at(env.addresses.base):
+            return service
+    return None

@@ -14,7 +14,7 @@ from portico.core.caller import READING_METHODS, Principal
 from portico.core.errors import NotFound, PorticoError, Unreadable
 from portico.core.resources import SCOPED, Resource
 from portico.features.access.credentials import other_resource
-from portico.features.access.targets import agents_address
+from portico.features.access.tokens import agents_address
 from portico.features.agents.protocol import (
     CURRENT,
     EARLIER,

@@ -21,9 +21,9 @@ from portico.features.access.authorization import (
     stamped,
     wants_fresh_sign_in,
 )
-from portico.features.access.pages import device, end_session
-from portico.features.access.pages.consent import consent_page, grantable, ticked_of
-from portico.features.access.pages.oauth_requests import refusal_page, sent_parameters
+from portico.features.access.pages import end_session
+from portico.features.access.pages.consent import DEVICE_PAGES, consent_page, grantable, ticked_of
+from portico.features.access.pages.end_session import refusal_page, sent_parameters
 from portico.features.signin.pages import sign_in
 from portico.features.signin.pages.providers import provider_pages
 from portico.features.signin.sessions import read_session
@@ -215,7 +215,7 @@ def authorize_mount(accounts: Accounts, home: str, desk: str) -> Mount:
         sign_up=f"{desk}/sign-up" if desk and env.sign_up_role else "",
         dashboards=(),
     )
-    ours = (*PAGES, *device.PAGES, *end_session.PAGES)
+    ours = (*PAGES, *DEVICE_PAGES, *end_session.PAGES)
     pages = (*ours, *sign_in.PAGES, *sent_once.PAGES, *provider_pages(env))
     responder = AuthorizationResponder(site)
     return Mount(at.netloc, at.path, env, routes(site, pages), "auth", responder)

@@ -1,15 +1,20 @@
-"""The page on which a user allows or denies what a client wants."""
+"""The page on which a user allows or denies what a client wants, and that where they type the code
+that a device shows (RFC 8628 §3.3)."""
 
 from urllib.parse import urlsplit
 
-from portico.core.oauth import OPENID_SCOPES, Client, implied, narrowed
+from portico.core.oauth import OPENID_SCOPES, Client, implied, narrowed, spelled_user_code
 from portico.core.scopes import SCOPES, of_role
 from portico.core.text import counted
-from portico.features.access.authorization import ConsentRequest
+from portico.features.access.authorization import ConsentRequest, allowed_before
+from portico.features.access.device_authorization import decide, find
+from portico.features.signin.sessions import read_session
 from portico.web.messages import Reply
 from portico.web.pages.filters import in_order, named
 from portico.web.pages.forms import Form
-from portico.web.pages.site import Visit
+from portico.web.pages.site import PageRoute, Visit
+
+DEVICE = "/device"
 
 SHOWN = "scopes"
 """The form field with the scopes that the page showed, space-separated."""
@@ -77,3 +82,39 @@ def ticked_of(form: Form, scopes: frozenset[str]) -> frozenset[str] | None:
         return None
     ticked = implied(frozenset(one for one in SCOPES if form.has(f"{MAY}{one}")))
     return scopes & ticked.union(OPENID_SCOPES)
+
+
+async def show_device(visit: Visit) -> Reply:
+    """GET /device: the field, filled with a code from the address if it has one."""
+    return visit.page("device.html", "Connect a device", user_code=visit.sent("user_code"))
+
+
+async def submit_device(visit: Visit) -> Reply:
+    """POST /device: a code, or the decision on it. Nothing is allowed that the page with this code
+    and its client did not show."""
+    by = visit.request.by
+    asked = await find(visit.env, visit.sent("user_code"), by)
+    scopes = grantable(visit, asked.wanted)
+    wanted = asked.wanted._replace(scopes=scopes)
+    known = await allowed_before(visit.env, wanted, visit.user)
+    decision, ticked = visit.form.text("decision"), ticked_of(visit.form, scopes)
+    unseen = decision == "allow" and (ticked is None or not visit.form.has(SHOWN))
+    if unseen or decision not in ("allow", "deny"):
+        return consent_page(
+            visit,
+            wanted.client,
+            "",
+            scopes,
+            nothing=bool(asked.wanted.scopes) and not scopes,
+            meanwhile=unseen,
+            user_code=spelled_user_code(asked.code.user_code),
+            known=known,
+        )
+    allows = decision == "allow" and bool(ticked or not asked.wanted.scopes)
+    session = await read_session(visit.env, visit.session_id)
+    chosen = asked._replace(wanted=wanted._replace(scopes=ticked or frozenset()))
+    await decide(visit.env, chosen, session.proof, by, allows=allows, first=not known)
+    return visit.go(DEVICE, done="device-allowed" if allows else "device-denied")
+
+
+DEVICE_PAGES = (PageRoute("GET", DEVICE, show_device), PageRoute("POST", DEVICE, submit_device))

@@ -4,10 +4,22 @@ OpenID Connect RP-Initiated Logout 1.0. Only a client that shows an ID token of 
 ends it at once; otherwise the user is asked, since a link on any page may lead here.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+from urllib.parse import parse_qsl
+
 from portico.core.errors import AuthenticationRequired
 from portico.core.oauth import AuthorizationRefused
-from portico.features.access.logout import PARAMETERS, LogoutRequest, read_logout
-from portico.features.access.pages.oauth_requests import refusal_page, sent_parameters
+from portico.core.sessions import Session
+from portico.environment import Environment
+from portico.features.access.authorization import (
+    MAX_LENGTH,
+    MAX_STATE_LENGTH,
+    AuthorizationAnswer,
+    Parameters,
+)
+from portico.features.access.signing import Claims, Signer
+from portico.features.access.storage import Clients
 from portico.features.signin.pages.sign_in import signed_out
 from portico.features.signin.sessions import close_session, read_session
 from portico.web.messages import Reply
@@ -15,6 +27,75 @@ from portico.web.pages.site import PageRoute, Visit, check_token, see_other
 from portico.web.routing import Access
 
 END_SESSION = "/end_session"
+PARAMETERS = ("id_token_hint", "client_id", "post_logout_redirect_uri", "state")
+MAX_PARAMETERS = 50
+
+
+def sent_parameters(visit: Visit) -> Parameters:
+    """The parameters in the address. Raises `AuthorizationRefused`."""
+    try:
+        return parse_qsl(
+            visit.request.query_string,
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=MAX_PARAMETERS,
+        )
+    except ValueError:
+        raise AuthorizationRefused("invalid_request", "The address cannot be read.") from None
+
+
+def refusal_page(visit: Visit, refused: AuthorizationRefused) -> Reply:
+    """Tell the user that the client's request is invalid (400); nothing is sent to the client."""
+    return visit.page(
+        "oauth_error.html",
+        "Authorization failed",
+        status=400,
+        error=refused.error,
+        message=refused.message,
+    )
+
+
+class LogoutRequest(NamedTuple):
+    """A valid request. `client` is the name of the client if it is known, `onward` the address that
+    the browser goes to afterwards, empty for none. `hint` are the claims of an ID token of ours."""
+
+    client: str
+    onward: str
+    hint: Claims | None
+
+    def is_of(self, session: Session) -> bool:
+        """Whether the client has shown that it knows this very session, so that nobody need be
+        asked."""
+        hint = self.hint
+        return hint is not None and (hint.sub, hint.sid) == (str(session.user_id), session.sid)
+
+
+async def read_logout(env: Environment, parameters: Sequence[tuple[str, str]]) -> LogoutRequest:
+    """The request with these parameters. Unknown ones are ignored, and empty ones count as omitted;
+    a hint that is no ID token of ours counts as none. Raises `AuthorizationRefused`."""
+    known = {name: value for name, value in parameters if name in PARAMETERS and value}
+    if len(known) < len([name for name, value in parameters if name in known and value]):
+        raise AuthorizationRefused("invalid_request", "A parameter was sent more than once.")
+    for name, value in known.items():
+        most = MAX_STATE_LENGTH if name == "state" else MAX_LENGTH
+        if (len(value) > most and name != "id_token_hint") or not value.isprintable():
+            raise AuthorizationRefused("invalid_request", f"{name} cannot be read.")
+    hint = await env[Signer].claims_of(known.get("id_token_hint", ""))
+    client_id = known.get("client_id", hint.aud if hint else "")
+    client = await env[Clients].by_client_id(client_id)
+    if hint is not None and (client is None or hint.aud != client_id):
+        raise AuthorizationRefused(
+            "invalid_request", "id_token_hint must be an ID token of this client."
+        )
+    uri = known.get("post_logout_redirect_uri", "")
+    if uri and (client is None or uri not in client.post_logout_redirect_uris):
+        raise AuthorizationRefused(
+            "invalid_request",
+            "This post_logout_redirect_uri is not registered for the application.",
+        )
+    state = {"state": known["state"]} if "state" in known else {}
+    onward = AuthorizationAnswer(uri, state).address if state and uri else uri
+    return LogoutRequest(client.name if client else "", onward, hint)
 
 
 async def ask(visit: Visit) -> Reply:
