@@ -28,7 +28,6 @@ from portico.web.routing import BodyRoute, QueryRoute, Route
 
 
 async def list_clients(request: QueryRequest[ListClients]) -> Reply:
-    """GET /clients."""
     start = start_of(request)
     page = await request.environment[Clients].page(
         offset=start.offset, limit=request.query.limit, behind=start.behind
@@ -37,13 +36,11 @@ async def list_clients(request: QueryRequest[ListClients]) -> Reply:
 
 
 async def read_client(request: Request) -> Reply:
-    """GET /clients/{id}."""
     client = await clients.read_client(request.environment, request.resource_name)
     return json_reply(200, Single(client_item(client)))
 
 
 async def create_client(request: BodyRequest[CreateOAuthClient]) -> Reply:
-    """POST /clients."""
     env, values = request.environment, _values(request.body)
     public = values.pop("public")
     owner = await env[Users].get(request.caller.user_id)
@@ -55,7 +52,6 @@ async def create_client(request: BodyRequest[CreateOAuthClient]) -> Reply:
 
 
 async def change_client(request: BodyRequest[ChangeOAuthClient]) -> Reply:
-    """PATCH /clients/{id}."""
     env, check = request.environment, precondition(request, client_item)
     found = await clients.read_client(env, request.resource_name)
     values = _values(request.body)
@@ -64,7 +60,6 @@ async def change_client(request: BodyRequest[ChangeOAuthClient]) -> Reply:
 
 
 async def delete_client(request: Request) -> Reply:
-    """DELETE /clients/{id}."""
     env, check = request.environment, precondition(request, client_item)
     found = await clients.read_client(env, request.resource_name)
     await clients.delete_client(env, found.id, by=request.by, check=check)
@@ -72,7 +67,6 @@ async def delete_client(request: Request) -> Reply:
 
 
 async def rotate_client_secret(request: Request) -> Reply:
-    """POST /clients/{id}/rotate-secret."""
     env = request.environment
     found = await clients.read_client(env, request.resource_name)
     reply = partial(_shown, request, "Secret rotated. Store the new one now; the old one is void.")

@@ -76,7 +76,6 @@ class Registration(NamedTuple):
 
     @property
     def signs(self) -> bool:
-        """See `Client.signs`."""
         return self.jwks is not None or self.jwks_uri is not None
 
 

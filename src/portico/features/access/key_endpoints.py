@@ -37,7 +37,6 @@ from portico.web.routing import Access, BodyRoute, QueryRoute, Route
 
 
 async def list_api_keys(request: QueryRequest[ListKeys]) -> Reply:
-    """GET /api-keys."""
     query = request.query
     user_id = query.user_id or request.caller.user_id
     start = start_of(request)
@@ -54,13 +53,11 @@ async def list_api_keys(request: QueryRequest[ListKeys]) -> Reply:
 
 
 async def read_api_key(request: Request) -> Reply:
-    """GET /api-keys/{id}."""
     key = await read_key(request.environment, request.resource_id, request.by)
     return json_reply(200, Single(api_key_item(key, request.now)))
 
 
 async def create_api_key(request: BodyRequest[CreateApiKey]) -> Reply:
-    """POST /api-keys."""
     env, body = request.environment, request.body
 
     def reply(made: CreatedKey, secret: str | UnsetType = UNSET) -> Reply:
@@ -82,7 +79,6 @@ async def create_api_key(request: BodyRequest[CreateApiKey]) -> Reply:
 
 
 async def revoke_api_key(request: Request) -> Reply:
-    """DELETE /api-keys/{id}."""
     shown = partial(api_key_item, now=request.now)
     await revoke_key(
         request.environment, request.resource_id, request.by, precondition(request, shown)
@@ -91,7 +87,6 @@ async def revoke_api_key(request: Request) -> Reply:
 
 
 async def rotate_key(request: Request) -> Reply:
-    """POST /api-keys/rotate."""
     env, previous = request.environment, request.caller.credential_id
 
     def reply(rotation: Rotation, key: str | UnsetType = UNSET) -> Reply:

@@ -79,7 +79,6 @@ class OAuthResponder:
         return reply
 
     def problem(self, request: Request, error: PorticoError) -> Reply:
-        """See `refusal`."""
         request.error_code, _ = _code_and_status(error)
         return refusal(error)
 

@@ -214,7 +214,6 @@ class KeySetText:
     """A JSON Web Key Set in a body, as the text that is stored."""
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `FieldKind.read`."""
         if not isinstance(value, dict):
             faults.cannot_read(path, "must be an object")
             return None
@@ -225,7 +224,6 @@ class KeySetText:
             return None
 
     def schema(self) -> dict[str, Any]:
-        """See `FieldKind.schema`."""
         return {
             "type": "object",
             "description": "Public keys (RFC 7517): RSA of 2048 bits or more, or EC of P-256.",

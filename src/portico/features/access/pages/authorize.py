@@ -40,7 +40,6 @@ _NOBODY = "No user is signed in."
 
 
 async def ask(visit: Visit) -> Reply:
-    """GET /authorize."""
     try:
         parameters = sent_parameters(visit)
         asked = await _asked(visit, parameters)
@@ -187,7 +186,6 @@ class AuthorizationResponder(PageResponder):
     async def answer(
         self, request: Request, match: PathMatch, endpoint: Endpoint | None, id_texts: Sequence[str]
     ) -> Reply:
-        """See `PageResponder`."""
         is_asked = request.method == "POST" and not request.query_string
         paths = (AUTHORIZE, end_session.END_SESSION)
         if not is_asked or endpoint is None or endpoint.route.path not in paths:

@@ -86,12 +86,10 @@ def _made(visit: Visit, title: str, made: Registered) -> Reply:
 
 
 async def show_new(visit: Visit) -> Reply:
-    """GET /clients/new."""
     return _form(visit, "New client", None)
 
 
 async def register(visit: Visit) -> Reply:
-    """POST /clients/new."""
     kind = visit.form.read("kind", OneOf(("confidential", "public")))
     wanted, public = _wanted(visit), kind == "public"
     checked(wanted)  # its faults are shown together with that of the kind
@@ -115,13 +113,11 @@ async def register(visit: Visit) -> Reply:
 
 
 async def show(visit: Visit) -> Reply:
-    """GET /clients/{id}."""
     client = await _client(visit, visit.request.resource_id)
     return _form(visit, named(client.name, client.id), client)
 
 
 async def change(visit: Visit) -> Reply:
-    """POST /clients/{id}."""
     row_id, wanted = visit.request.resource_id, _wanted(visit)
 
     def check(client: Client) -> None:
@@ -143,7 +139,6 @@ async def change(visit: Visit) -> Reply:
 
 
 async def ask_secret(visit: Visit) -> Reply:
-    """GET /clients/secret."""
     client = await _client(visit, visit.sent_id())
     return visit.asks(
         f"Create a new secret for {named(client.name, client.id)}?",
@@ -158,7 +153,6 @@ async def ask_secret(visit: Visit) -> Reply:
 
 
 async def new_secret(visit: Visit) -> Reply:
-    """POST /clients/secret."""
     return await shown_once(
         visit,
         lambda by: renew_secret(visit.env, visit.sent_id(), by=by),
@@ -169,7 +163,6 @@ async def new_secret(visit: Visit) -> Reply:
 
 
 async def ask_delete(visit: Visit) -> Reply:
-    """GET /clients/delete."""
     client = await _client(visit, visit.sent_id())
     return visit.asks(
         f"Delete {named(client.name, client.id)}?",
@@ -183,7 +176,6 @@ async def ask_delete(visit: Visit) -> Reply:
 
 
 async def delete(visit: Visit) -> Reply:
-    """POST /clients/delete."""
     await delete_client(visit.env, visit.sent_id(), by=await visit.by())
     return visit.go("/clients", done="client-deleted")
 
@@ -211,7 +203,6 @@ async def allowed_by(
 
 
 async def show_applications(visit: Visit) -> Reply:
-    """GET /applications."""
     owner = await visit.owner()
 
     async def on(page: int) -> Page[tuple[AllowedApplication, Client]]:
@@ -229,7 +220,6 @@ async def show_applications(visit: Visit) -> Reply:
 
 
 async def ask_revoke(visit: Visit) -> Reply:
-    """GET /applications/revoke."""
     env, owner = visit.env, await visit.owner()
     client = await env[Clients].get(visit.sent_id())
     if (
@@ -253,7 +243,6 @@ async def ask_revoke(visit: Visit) -> Reply:
 
 
 async def revoke(visit: Visit) -> Reply:
-    """POST /applications/revoke."""
     by = await visit.by()
     await end_application(visit.env, visit.sent_id(), by.actor.user_id or 0, by)
     return visit.go("/applications", done="application-revoked")

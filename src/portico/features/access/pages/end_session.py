@@ -99,7 +99,6 @@ async def read_logout(env: Environment, parameters: Sequence[tuple[str, str]]) -
 
 
 async def ask(visit: Visit) -> Reply:
-    """GET /end_session."""
     try:
         asked = await read_logout(visit.env, sent_parameters(visit))
     except AuthorizationRefused as refused:

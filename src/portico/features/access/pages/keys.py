@@ -136,7 +136,6 @@ async def show(visit: Visit) -> Reply:
 
 
 async def show_new(visit: Visit) -> Reply:
-    """GET /keys/new."""
     return visit.page(
         "key_new.html",
         "New key",
@@ -168,7 +167,6 @@ def _wanted(visit: Visit) -> NewKey:
 
 
 async def create(visit: Visit) -> Reply:
-    """POST /keys/new."""
     new = _wanted(visit)
     owner = await visit.made_owner()
     return await shown_once(
@@ -216,7 +214,6 @@ async def show_one(visit: Visit) -> Reply:
 
 
 async def ask_rotate(visit: Visit) -> Reply:
-    """GET /keys/rotate."""
     key = await _own(visit)
     return visit.asks(
         f"Rotate {named(key.name, key.id)}?",
@@ -231,7 +228,6 @@ async def ask_rotate(visit: Visit) -> Reply:
 
 
 async def rotate(visit: Visit) -> Reply:
-    """POST /keys/rotate."""
     key = await _own(visit)
     if not usable(key, visit.request.now):
         raise Conflict("This key has expired or was revoked. Create a new key instead.")
@@ -257,12 +253,10 @@ def _asks_revoke(visit: Visit, key: ApiKey, path: str, name: str) -> Reply:
 
 
 async def ask_revoke(visit: Visit) -> Reply:
-    """GET /keys/revoke."""
     return _asks_revoke(visit, await _own(visit), "/keys", "API keys")
 
 
 async def revoke(visit: Visit) -> Reply:
-    """POST /keys/revoke."""
     key = await _own(visit)
     await revoke_key(visit.env, key.id, await visit.by())
     return visit.go("/keys", done="key-revoked")
@@ -312,13 +306,11 @@ async def _any(visit: Visit) -> ApiKey:
 
 
 async def ask_revoke_any(visit: Visit) -> Reply:
-    """GET /keys/all/revoke."""
     key = await _any(visit)
     return _asks_revoke(visit, key, "/keys/all", "All API keys")
 
 
 async def revoke_any(visit: Visit) -> Reply:
-    """POST /keys/all/revoke."""
     key = await _any(visit)
     await revoke_key(visit.env, key.id, await visit.by())
     return visit.go("/keys/all", **back_to_list(visit, _FILTERS), done="key-revoked")
