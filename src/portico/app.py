@@ -185,7 +185,6 @@ class Portico:
         settings, clock, random = self.settings, self.clock, self.random
         db = database(settings, name, create=self._create)
         audit, events, mails = Audit(db), Events(db), Mails(db)
-        grants, signing_keys, clients = Grants(db), SigningKeys(db), Clients(db)
         leases, credentials = Leases(db), LiveCredentials(db)
         answers = IdempotencyKeys(db)
         records = ChangeStores(audit, events, answers, credentials)
@@ -205,25 +204,20 @@ class Portico:
             providers=providers,
             mirror=mirror,
             services=(
-                *(audit, events, mails, grants, signing_keys, leases, credentials, answers, feed),
+                *(audit, events, mails, leases, credentials, answers, feed),
                 *(Users(db), Invitations(db), EmailTokens(db)),
                 *(Products(db, settings.count_limit), EmptyBlocks(db), Imports(db), Uploads(db)),
                 *(Sessions(db), FactorStore(db), Challenges(), ProviderStore(db), Devices(db)),
-                *(ApiKeys(db), clients, DeviceCodes(db), Logouts(db)),
+                *(ApiKeys(db), Clients(db), Grants(db), DeviceCodes(db), Logouts(db)),
+                SigningKeys(db),
                 *(AuditRanges(db), Webhooks(db), Deliveries(db)),
                 *(RateCounters(db), Requests(db), Flushes(), Expiry(db), RequestCounts(), Quotas()),
                 *(self.passwords, self.vault, self.relying_party),
-                Documents(
-                    self.sender,
-                    Destinations(settings.webhooks_allow),
-                    clients,
-                    clock,
-                    frozenset(settings.client_id_hosts) if settings.client_id_documents else None,
-                ),
-                Signer(db, self.vault, signing_keys, grants, change, addresses, clock, random),
                 Subscriptions(leases, credentials, db, feed, clock, random(16).hex()),
             ),
         )
+        environment[Documents] = Documents(environment, self.sender)
+        environment[Signer] = Signer(environment)
         environment.stores["products"] = environment[Products]
         if self._kinds is not None:
             self._kinds.serve(environment)

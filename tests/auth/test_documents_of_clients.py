@@ -84,8 +84,8 @@ class Site:
 async def site(api: Api, tmp_path: Path) -> AsyncIterator[Site]:
     tls = authority(tmp_path)
     sender = Sender(HERE, api.clock, tls=tls.senders)
-    clients = api.live[Clients]
-    api.live[Documents] = Documents(sender, HERE, clients, api.clock, frozenset())
+    api.live.destinations = HERE
+    api.live[Documents] = Documents(api.live, sender)
     made = Site()
     async with answering(made.serve, tls.receivers, host="127.0.0.1", port=0) as made.port:
         made.says()
@@ -269,12 +269,8 @@ async def test_error_leads_to_the_site_of_an_unregistered_client_only_after_sign
 
 async def test_settings_narrow_or_end_documents(api: Api, site: Site, ada: Person) -> None:
     code = await allow(ada, site.url)
-    clients, sender = api.live[Clients], Sender(HERE, api.clock)
-    for hosts, more in (
-        (frozenset({"other.example"}), {"client_id_hosts": ("other.example",)}),
-        (None, {"client_id_documents": False}),
-    ):
-        api.live[Documents] = Documents(sender, HERE, clients, api.clock, hosts)
+    for more in ({"client_id_hosts": ("other.example",)}, {"client_id_documents": False}):
+        api.live[Documents] = Documents(api.live, Sender(HERE, api.clock))
         before, api.live.settings = api.live.settings, replace(api.live.settings, **more)
         assert (await ask(ada, site.url)).status_code == 400
         oauth_refused(await exchange(api, site.url, code), 401, "invalid_client")
@@ -319,7 +315,6 @@ async def test_document_with_keys_nowhere_is_an_error_page(
 
 
 async def test_new_key_of_a_client_is_looked_for_after_five_minutes(api: Api, site: Site) -> None:
-    api.live.destinations = HERE
     site.keys, site.headers = [KEY], "cache-control: max-age=86400\r\n"
     wanted = Registration(
         "Worker", (), "read:products", grants=("client_credentials",), jwks_uri=site.keys_uri

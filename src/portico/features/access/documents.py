@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from portico.core.errors import BrokenRule, Invalid
-from portico.core.networks import Destinations
 from portico.core.oauth import MAX_URI_LENGTH, AuthorizationRefused, Client
 from portico.core.scopes import SCOPES, VERIFY
 from portico.core.times import SECOND, Clock
+from portico.environment import Environment
 from portico.features.access.client_keys import (
     AssertionClaims,
     keys_of,
@@ -109,26 +109,10 @@ class _Fetched(Generic[T]):
 class Documents:
     """The documents of clients, in one environment."""
 
-    def __init__(
-        self,
-        sender: Sender,
-        destinations: Destinations,
-        clients: Clients,
-        clock: Clock,
-        hosts: frozenset[str] | None,
-    ) -> None:
-        """`hosts` are those whose documents count: empty for all, None for none."""
-        self._destinations = destinations
-        self._clients = clients
-        self._clock = clock
-        self._hosts = hosts
-        self._metadata = _Fetched(sender, clock, self._described)
-        self._keys = _Fetched(sender, clock, lambda _, body: published_keys(body))
-
-    @property
-    def on(self) -> bool:
-        """Whether clients may name documents."""
-        return self._hosts is not None
+    def __init__(self, env: Environment, sender: Sender) -> None:
+        self._env = env
+        self._metadata = _Fetched(sender, env.clock, self._described)
+        self._keys = _Fetched(sender, env.clock, lambda _, body: published_keys(body))
 
     async def client(self, url: str) -> Client:
         """The client that a document describes. Its `id` is 0 until somebody has consented; as long
@@ -138,7 +122,7 @@ class Documents:
         if kept is None:
             self._check(url)
             kept = await self._metadata.fetch(url)
-        row = await self._clients.by_client_id(url)
+        row = await self._env[Clients].by_client_id(url)
         if row is None:
             return kept.read
         return msgspec.structs.replace(kept.read, id=row.id, created_at=row.created_at)
@@ -157,16 +141,17 @@ class Documents:
         kept = self._keys.kept(url)
         if kept is not None:
             claims = signed_claims(assertion, kept.read)
-            if claims is not None or self._clock() < kept.since + LEAST_SECONDS * SECOND:
+            if claims is not None or self._env.clock() < kept.since + LEAST_SECONDS * SECOND:
                 return claims
         return signed_claims(assertion, (await self._keys.fetch(url)).read)
 
     def _check(self, url: str) -> None:
-        if self._hosts is None:
+        settings = self._env.settings
+        if not settings.client_id_documents:
             raise _refused("There is no application with this client_id.")
         try:
             parts = urlsplit(url)
-            self._destinations.check_url(url)
+            self._env.destinations.check_url(url)
         except (ValueError, BrokenRule) as fault:
             raise _refused(f"The client_id cannot be fetched: it {fault}.") from None
         path = parts.path.split("/")
@@ -174,7 +159,7 @@ class Documents:
             raise _refused("A client_id that is a URL must have a path, without dot segments.")
         if "@" in parts.netloc or "#" in url or parts.hostname != parts.netloc.partition(":")[0]:
             raise _refused("A client_id that is a URL must have its host in lower case, no user.")
-        if self._hosts and parts.hostname not in self._hosts:
+        if settings.client_id_hosts and parts.hostname not in settings.client_id_hosts:
             raise _refused(f"Applications of {parts.hostname} are not admitted here.")
 
     def _described(self, url: str, body: bytes) -> Client:
@@ -183,7 +168,7 @@ class Documents:
             registration = own_registration(metadata, urlsplit(url).hostname or "")
             facts = checked(registration)
             if registration.jwks_uri is not None:
-                self._destinations.check_url(registration.jwks_uri)
+                self._env.destinations.check_url(registration.jwks_uri)
         except (ValueError, RecursionError):
             raise _refused("The application's document is not client metadata in JSON.") from None
         except BrokenRule as rule:
@@ -198,7 +183,7 @@ class Documents:
             client_id=url,
             secret_hash=None,
             user_id=None,
-            created_at=self._clock(),
+            created_at=self._env.clock(),
             origin="document",
             **facts,
         )

@@ -16,15 +16,14 @@ from joserfc import jws, jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
-from portico.change import Change, Changes
+from portico.change import Change
 from portico.core.audit import SYSTEM, Author
 from portico.core.errors import Unavailable
 from portico.core.oauth import ACCESS_SECONDS
-from portico.core.secrets import Random, from_base64url
-from portico.core.times import SECOND, Clock
-from portico.data.database import Database
+from portico.core.secrets import from_base64url
+from portico.core.times import SECOND
 from portico.data.vault import Vault
-from portico.environment import Addresses
+from portico.environment import Environment
 from portico.features.access.storage import SIGNING_KEYS, Grants, SigningKey, SigningKeys
 from portico.features.signin.rules import SigningKeyCreated
 
@@ -50,25 +49,8 @@ class Signer:
     """Signs and verifies with the keys of one environment. All of them are published; those that
     the installation's secret can decrypt sign."""
 
-    def __init__(
-        self,
-        db: Database,
-        vault: Vault,
-        keys: SigningKeys,
-        grants: Grants,
-        change: Changes,
-        addresses: Addresses,
-        clock: Clock,
-        random: Random,
-    ) -> None:
-        self._db = db
-        self._vault = vault
-        self._addresses = addresses
-        self._clock = clock
-        self._random = random
-        self._keys = keys
-        self._grants = grants
-        self._change = change
+    def __init__(self, env: Environment) -> None:
+        self._env = env
         self._version = -1
         self._rows: list[SigningKey] = []
         self._public: dict[str, RSAKey] = {}
@@ -83,11 +65,11 @@ class Signer:
         pair = self._generate()
 
         async def work(change: Change) -> None:
-            self._take(await self._keys.locked(change.tx))
+            self._take(await self._env[SigningKeys].locked(change.tx))
             if not self._opens():
                 await self._add(change, pair, change.now)
 
-        await self._change(SYSTEM, work)
+        await self._env.change(SYSTEM, work)
         await self._refresh()
 
     def _opens(self) -> bool:
@@ -108,15 +90,15 @@ class Signer:
         pair = self._generate()
 
         async def work(change: Change) -> str | None:
-            self._take(await self._keys.locked(change.tx))
+            self._take(await self._env[SigningKeys].locked(change.tx))
             if self._signing() is not None:
                 return None
             made = await self._add(change, pair, change.now)
             last = change.now + ACCESS_SECONDS * SECOND
-            await self._keys.retire_others(change.tx, made.id, last)
+            await self._env[SigningKeys].retire_others(change.tx, made.id, last)
             return made.kid
 
-        return await self._change(by, work)
+        return await self._env.change(by, work)
 
     def sign(self, claims: dict[str, Any], now: int, typ: str = "JWT") -> str:
         """A token with these claims and those of every token: `iss`, `iat`, and `exp` an hour
@@ -126,7 +108,7 @@ class Signer:
         if row is None or key is None:
             raise RuntimeError("there is no key to sign with")
         issued = now // SECOND
-        own = {"iss": self._addresses.auth, "iat": issued, "exp": issued + ACCESS_SECONDS}
+        own = {"iss": self._env.addresses.auth, "iat": issued, "exp": issued + ACCESS_SECONDS}
         header = {"alg": ALGORITHM, "typ": typ, "kid": row.kid}
         return jwt.encode(header, {**own, **claims}, key, algorithms=[ALGORITHM])
 
@@ -159,12 +141,12 @@ class Signer:
             claims = msgspec.json.decode(signed.payload, type=Claims)
         except (JoseError, ValueError):
             return None
-        return claims if claims.iss == self._addresses.auth else None
+        return claims if claims.iss == self._env.addresses.auth else None
 
     async def published(self) -> list[dict[str, Any]]:
         """The public keys as JWKs (RFC 7517), newest first."""
         await self._refresh()
-        rows = reversed(self._published(self._clock()))
+        rows = reversed(self._published(self._env.clock()))
         return [msgspec.json.decode(row.public_key) for row in rows]
 
     async def rotate(self, by: Author, *, at_once: bool = False) -> SigningKey:
@@ -180,7 +162,7 @@ class Signer:
         pair = self._generate()
 
         async def work(change: Change) -> SigningKey:
-            keys, now = self._keys, change.now
+            keys, now = self._env[SigningKeys], change.now
             await keys.locked(change.tx)
             signs_at = now if at_once else now + PUBLISHED_SECONDS * SECOND
             made = await self._add(change, pair, signs_at)
@@ -188,20 +170,20 @@ class Signer:
             last = 0 if at_once else signs_at + ACCESS_SECONDS * SECOND
             await keys.retire_others(change.tx, made.id, last)
             if at_once:  # open streams and running changes check the tokens' rows, not the keys
-                await self._grants.end_access_of_logins(change.tx, now)
+                await self._env[Grants].end_access_of_logins(change.tx, now)
             return made
 
-        return await self._change(by, work)
+        return await self._env.change(by, work)
 
     def _generate(self) -> _Pair:
         key = RSAKey.generate_key(KEY_BITS, private=True)
-        kid = urlsafe_b64encode(self._random(12)).decode()
+        kid = urlsafe_b64encode(self._env.random(12)).decode()
         public = {**key.as_dict(private=False), "kid": kid, "use": "sig", "alg": ALGORITHM}
-        sealed = self._vault.seal(key.as_pem(private=True), kid)
+        sealed = self._env[Vault].seal(key.as_pem(private=True), kid)
         return _Pair(kid, msgspec.json.encode(public).decode(), sealed)
 
     async def _add(self, change: Change, pair: _Pair, signs_at: int) -> SigningKey:
-        made = await self._keys.insert(
+        made = await self._env[SigningKeys].insert(
             change.tx,
             kid=pair.kid,
             public_key=pair.public_key,
@@ -213,9 +195,9 @@ class Signer:
         return made
 
     async def _refresh(self) -> None:
-        version = self._db.version(SIGNING_KEYS.dependency())
+        version = self._env.db.version(SIGNING_KEYS.dependency())
         if version != self._version:
-            self._take(await self._keys.all())
+            self._take(await self._env[SigningKeys].all())
             self._version = version
 
     def _take(self, rows: list[SigningKey]) -> None:
@@ -232,7 +214,7 @@ class Signer:
         long as a token that it signs is valid. If none may sign by now, because this clock is
         behind that of the host that created the first one, the oldest: clients have known it
         longest."""
-        now = self._clock()
+        now = self._env.clock()
         stay = self._published(now + ACCESS_SECONDS * SECOND - 1)
         usable = [row for row in stay if self._unsealed(row) is not None]
         due = [row for row in usable if row.signs_at <= now]
@@ -240,7 +222,7 @@ class Signer:
 
     def _unsealed(self, row: SigningKey) -> RSAKey | None:
         if row.kid not in self._private:
-            pem = self._vault.open(row.private_key, row.kid)
+            pem = self._env[Vault].open(row.private_key, row.kid)
             self._private[row.kid] = None if pem is None else _private_key(pem)
         return self._private[row.kid]
 
