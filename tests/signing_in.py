@@ -13,8 +13,8 @@ import valkey
 from driving import BASE, Api, InProcess, json_bytes
 from operating import eventually
 from portico.change import Change
-from portico.core.audit import OPERATOR, Actor, Author
-from portico.core.oauth import REFRESH_SECONDS, Client
+from portico.core.audit import Actor, Author
+from portico.core.oauth import Client
 from portico.core.scopes import SCOPES as EVERY_SCOPE
 from portico.core.secrets import digest, mint
 from portico.core.sessions import BY_PASSWORD, MAX_SECONDS, Proof
@@ -27,8 +27,7 @@ from portico.features.access.authorization import (
     grant_code,
 )
 from portico.features.access.clients import Registered, Registration, register_client
-from portico.features.access.storage import Grants
-from portico.features.access.tokens import Pair, issue, login_token
+from portico.features.access.tokens import Pair, begin, issue, login_token
 from portico.features.operations.requests import RateCounters
 from portico.features.signin.storage import Sessions
 from portico.limits.protocol import CallerKind
@@ -87,21 +86,12 @@ async def login_of(env: Environment, user: User) -> Pair:
 
     async def work(change: Change) -> Pair:
         change.noted_elsewhere()
-        grant = await env[Grants].insert(
-            change.tx,
-            user_id=user.id,
-            client_row_id=None,
-            scopes=frozenset(),
-            address="127.0.0.1",
-            user_agent="",
-            proof=Proof(BY_PASSWORD, change.now),
-            now=change.now,
-            expires_at=change.now + REFRESH_SECONDS * 1000,
-        )
+        proof = Proof(BY_PASSWORD, change.now)
+        grant = await begin(env, change, None, user.id, scopes=frozenset(), proof=proof)
         token = login_token(env, user.id, user.name, user.role, change.now)
         return await issue(env, change, grant, token, frozenset())
 
-    return await env.change(OPERATOR, work)
+    return await env.change(Author(Actor(address="127.0.0.1")), work)
 
 
 async def client_of(

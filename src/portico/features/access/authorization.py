@@ -247,7 +247,7 @@ async def _spend(
     check_same(env, exchange.resource, code.resource)
     change.noted_elsewhere()  # when the user gave the consent
     grant = await begin(
-        *(env, change, client, user),
+        *(env, change, client, user.id),
         scopes=code.scopes,
         proof=code.proof,
         resource=code.resource,

@@ -163,7 +163,7 @@ async def redeem(
         change.noted_elsewhere()  # when the user decided
         scopes = narrowed(code.scopes, of_role(user.role))
         grant = await begin(
-            *(env, change, client, user), scopes=scopes, proof=code.proof, resource=code.resource
+            *(env, change, client, user.id), scopes=scopes, proof=code.proof, resource=code.resource
         )
         return await issue_first(env, change, client, grant, user)
 

@@ -556,37 +556,8 @@ class Grants:
             self._db.slow, _LOGIN, {"now": now}, user_id=user_id, newest_first=True
         )
 
-    async def insert(
-        self,
-        tx: Transaction,
-        *,
-        user_id: int,
-        client_row_id: int | None,
-        scopes: frozenset[str],
-        address: str,
-        user_agent: str,
-        proof: Proof,
-        now: int,
-        expires_at: int,
-        resource: str | None = None,
-    ) -> Grant:
-        """Stores a new grant."""
-        grant = Grant(
-            id=0,
-            user_id=user_id,
-            client_row_id=client_row_id,
-            scopes=scopes,
-            address=address,
-            user_agent=user_agent,
-            created_at=now,
-            last_used_at=now,
-            expires_at=expires_at,
-            revoked_at=None,
-            amr=proof.amr,
-            proved_at=proof.at,
-            resource=resource,
-            sid=proof.sid,
-        )
+    async def insert(self, tx: Transaction, grant: Grant) -> Grant:
+        """Stores a new grant, ignoring its `id`; returns it with the assigned id."""
         return await GRANTS.add(tx, grant)
 
     async def issue(

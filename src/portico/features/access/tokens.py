@@ -93,16 +93,12 @@ async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair
 
     async def work(change: Change) -> Pair:
         current = await lock_proven_user(env, change, proven)
-        grant = await env[Grants].insert(
-            change.tx,
-            user_id=user.id,
-            client_row_id=None,
+        proof = Proof(proven.amr, change.now)
+        grant = await begin(
+            *(env, change, None, user.id),
             scopes=frozenset(),
-            address=attempt.address,
+            proof=proof,
             user_agent=user_agent[:USER_AGENT_LENGTH],
-            proof=Proof(proven.amr, change.now),
-            now=change.now,
-            expires_at=change.now + REFRESH_SECONDS * SECOND,
         )
         entered = await note_sign_in(env, change, current, proven, "jwt", grant.id)
         access_token = login_token(env, user.id, current.name, current.role, change.now)
@@ -161,34 +157,40 @@ async def refresh(
     if pair is None:
         raise AuthorizationRefused("invalid_grant", USED)
     user = await env[Users].get(owned.grant.user_id)
-    if "openid" not in scopes or user is None:
-        return Issued(pair, None)
-    return Issued(pair, id_token(env, client, owned.grant, user, pair, now))
+    signed = None if user is None else id_token(env, client, owned.grant, user, pair, now)
+    return Issued(pair, signed)
 
 
 async def begin(
     env: Environment,
     change: Change,
-    client: Client,
-    user: User,
+    client: Client | None,
+    user_id: int,
     *,
     scopes: frozenset[str],
     proof: Proof,
-    resource: str | None,
+    resource: str | None = None,
+    user_agent: str = "",
 ) -> Grant:
-    """Stores a user's new grant to a client."""
-    return await env[Grants].insert(
-        change.tx,
-        user_id=user.id,
-        client_row_id=client.id,
+    """Stores a user's new grant to a client, or a login if there is no client. It lasts as long as
+    the tokens that are issued in the same change."""
+    grant = Grant(
+        id=0,
+        user_id=user_id,
+        client_row_id=client.id if client else None,
         scopes=scopes,
         address=change.by.address,
-        user_agent="",
-        proof=proof,
-        now=change.now,
-        expires_at=change.now + REFRESH_SECONDS * SECOND,
+        user_agent=user_agent,
+        created_at=change.now,
+        last_used_at=change.now,
+        expires_at=change.now,
+        revoked_at=None,
+        amr=proof.amr,
+        proved_at=proof.at,
         resource=resource,
+        sid=proof.sid,
     )
+    return await env[Grants].insert(change.tx, grant)
 
 
 async def issue_first(
@@ -203,8 +205,6 @@ async def issue_first(
     now, scopes = change.now, grant.scopes
     access_token = access_token_for(env, client, grant, scopes, now)
     pair = await issue(env, change, grant, access_token, scopes)
-    if "openid" not in scopes:
-        return Issued(pair, None)
     return Issued(pair, id_token(env, client, grant, user, pair, now, nonce))
 
 
@@ -216,8 +216,11 @@ def id_token(
     pair: Pair,
     now: int,
     nonce: str | None = None,
-) -> str:
-    """An ID token (OpenID Connect Core §2, §3.1.3.6 and §12.2). Call `Signer.ready` first."""
+) -> str | None:
+    """An ID token (OpenID Connect Core §2, §3.1.3.6 and §12.2), with the scope `openid` alone. Call
+    `Signer.ready` first."""
+    if "openid" not in pair.scopes:
+        return None
     half = sha256(pair.access_token.encode()).digest()[:16]
     claims = {
         "sub": str(user.id),
@@ -299,40 +302,34 @@ async def issue_alone(
     exchanged: ExchangedFrom | None = None,
 ) -> Issued:
     """Issues an access token without a refresh token, by a grant of its own."""
-    now = change.now
-    grant = await env[Grants].insert(
-        change.tx,
-        user_id=user_id,
-        client_row_id=client.id,
+    grant = await begin(
+        *(env, change, client, user_id),
         scopes=scopes,
-        address=change.by.address,
-        user_agent="",
-        proof=exchanged.proof if exchanged else Proof((), now),
-        now=now,
-        expires_at=now + ACCESS_SECONDS * SECOND,
+        proof=exchanged.proof if exchanged else Proof((), change.now),
         resource=resource,
     )
+    access_token = access_token_for(env, client, grant, scopes, change.now, exchanged)
     seconds = access_seconds(env, grant, exchanged)
-    access_token = access_token_for(env, client, grant, scopes, now, exchanged)
-    end = now // SECOND * SECOND + seconds * SECOND
-    await env[Grants].issue(
-        change.tx,
-        grant.id,
-        refresh_hash=digest(mint(REFRESH_TOKEN, env.random)),  # nobody is told of it
-        access_hash=digest(access_token),
-        scopes=scopes,
-        now=now,
-        access_expires_at=end,
-        refresh_expires_at=end,
-    )
-    return Issued(Pair(access_token, "", scopes, seconds), None)
+    return Issued(await issue(env, change, grant, access_token, scopes, alone_for=seconds), None)
 
 
 async def issue(
-    env: Environment, change: Change, grant: Grant, access_token: str, scopes: frozenset[str]
+    env: Environment,
+    change: Change,
+    grant: Grant,
+    access_token: str,
+    scopes: frozenset[str],
+    *,
+    alone_for: int | None = None,
 ) -> Pair:
-    """Stores an access token and a new refresh token of a grant's family."""
-    refresh_token, seconds = mint(REFRESH_TOKEN, env.random), access_seconds(env, grant)
+    """Stores an access token and a new refresh token of a grant's family; with `alone_for` (in
+    seconds) nobody gets the refresh token."""
+    refresh_token, seconds = (
+        mint(REFRESH_TOKEN, env.random),
+        alone_for or access_seconds(env, grant),
+    )
+    access_end = change.now // SECOND * SECOND + seconds * SECOND
+    refresh_end = min(change.now + REFRESH_SECONDS * SECOND, _family_end(env, grant))
     await env[Grants].issue(
         change.tx,
         grant.id,
@@ -340,10 +337,10 @@ async def issue(
         access_hash=digest(access_token),
         scopes=scopes,
         now=change.now,
-        access_expires_at=change.now // SECOND * SECOND + seconds * SECOND,
-        refresh_expires_at=min(change.now + REFRESH_SECONDS * SECOND, _family_end(env, grant)),
+        access_expires_at=access_end,
+        refresh_expires_at=access_end if alone_for else refresh_end,
     )
-    return Pair(access_token, refresh_token, scopes, seconds)
+    return Pair(access_token, "" if alone_for else refresh_token, scopes, seconds)
 
 
 def refresh_end(env: Environment, owned: OwnedToken) -> int:
