@@ -15,8 +15,7 @@ from portico.core.audit import OPERATOR
 from portico.core.times import HOUR
 from portico.data.vault import Vault
 from portico.environment import Environment
-from portico.features.access import sealing
-from portico.features.access.sealing import COLUMNS, reencrypt
+from portico.features.access.sealing import COLUMNS, reencrypt, sealed_in
 from portico.features.events import webhooks
 from portico.features.events.audit import Audit
 from portico.features.events.storage import Webhooks
@@ -114,13 +113,16 @@ async def test_values_that_no_secret_opens_are_counted_and_kept(api: Api, given:
     await webhooks.create_webhook(api.live, HOOK, OPERATOR)
     await forget_keys(api)
     await given.restart(NEW)
-    before = [row async for rows in sealing.batches(api.live.db, COLUMNS[1]) for row in rows]
+
+    async def stored() -> list[bytes]:
+        values = sealed_in(api.live.db, api.live[Vault], COLUMNS[1])
+        return [one.before async for found in values for one in found]
+
+    before = await stored()
     passed: list[int] = []
     counts, closed = await reencrypt(api.live, OPERATOR, passed.append)
     assert (sum(counts.values()), closed) == (0, 1)
-    assert before == [
-        row async for rows in sealing.batches(api.live.db, COLUMNS[1]) for row in rows
-    ]
+    assert await stored() == before
 
 
 async def test_hosts_with_the_secrets_in_another_order_take_what_each_other_has_made(

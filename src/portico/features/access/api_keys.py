@@ -23,7 +23,6 @@ from portico.features.access.rules import (
     KeyRevoked,
     KeyRotated,
     NewKey,
-    Terms,
     agreed,
     hint,
     latest_end,
@@ -82,7 +81,17 @@ async def add_key(
     secret = mint(terms.type, env.random)
     actor_id = change.by.actor.user_id
     maker_id = None if actor_id == user_id else actor_id
-    key = _new_key(user_id, terms, secret, change.now, maker_id)
+    key = ApiKey(
+        id=0,
+        user_id=user_id,
+        hint=hint(secret),
+        created_at=change.now,
+        last_used_at=None,
+        revoked_at=None,
+        rotated_at=None,
+        maker_id=maker_id,
+        **msgspec.structs.asdict(terms),
+    )
     key = await env[ApiKeys].insert(change.tx, key, digest(secret))
     change.note(KeyCreated(key))
     if mail_owner and owner is not None:
@@ -123,24 +132,6 @@ async def _bounds(env: Environment, change: Change, owner: User | None) -> Bound
     )
 
 
-def _new_key(user_id: int, terms: Terms, secret: str, now: int, maker_id: int | None) -> ApiKey:
-    return ApiKey(
-        id=0,
-        user_id=user_id,
-        name=terms.name,
-        type=terms.type,
-        hint=hint(secret),
-        created_at=now,
-        expires_at=terms.expires_at,
-        last_used_at=None,
-        revoked_at=None,
-        rotated_at=None,
-        scopes=terms.scopes,
-        networks=terms.networks,
-        maker_id=maker_id,
-    )
-
-
 def permit_rotation(caller: Principal) -> None:
     """Raises `PermissionDenied` if the caller's credential is not an API key."""
     if caller.credential != "api_key":
@@ -148,11 +139,8 @@ def permit_rotation(caller: Principal) -> None:
 
 
 async def rotate_key(env: Environment, caller: Principal, by: Author) -> Rotation:
-    """Issues a successor for the caller's own key, which expires 24 hours later.
-
-    Raises `PermissionDenied` for other credentials, and `Conflict` if it was already rotated.
-    """
-    permit_rotation(caller)
+    """Issues a successor for the API key that calls, which expires 24 hours later. Raises
+    `Conflict` if it was already rotated."""
     try:
         return await renew_key(env, caller.credential_id, by)
     except NotFound:
@@ -174,14 +162,13 @@ async def renew_key(env: Environment, key_id: int, by: Author) -> Rotation:
             if before.rotated_at is None:
                 raise Conflict("This key was revoked; create another one.")
             raise Conflict("This key was already rotated; use its successor.")
-        terms = Terms(
-            name=before.name,
-            type=before.type,
-            scopes=before.scopes,
-            networks=before.networks,
+        successor = msgspec.structs.replace(
+            before,
+            hint=hint(secret),
+            created_at=change.now,
             expires_at=latest_end(before.expires_at, change.now, env.settings.max_key_days),
+            last_used_at=None,
         )
-        successor = _new_key(before.user_id, terms, secret, change.now, before.maker_id)
         successor = await env[ApiKeys].insert(change.tx, successor, digest(secret))
         change.note(KeyRotated(before, successor, end))
         # A thief could rotate a stolen key and keep the successor, so the owner is told.

@@ -16,6 +16,7 @@ from portico.core.oauth import (
     MAX_URIS,
     AuthorizationRefused,
     Client,
+    Origin,
     client_name,
     client_scopes,
     is_page_of,
@@ -80,7 +81,13 @@ class Registration(NamedTuple):
 
 
 async def register_client(
-    env: Environment, owner: User | None, wanted: Registration, *, public: bool, by: Author
+    env: Environment,
+    owner: User | None,
+    wanted: Registration,
+    *,
+    public: bool,
+    by: Author,
+    origin: Origin = "registered",
 ) -> Registered:
     """Registers a client. Raises `Invalid` with every fault, and `NotFound` if the owner was
     deleted."""
@@ -98,35 +105,12 @@ async def register_client(
             secret_hash=digest(secret) if secret else None,
             user_id=owner.id if owner else None,
             created_at=change.now,
+            origin=origin,
             **facts,
         )
         client = await env[Clients].insert(change.tx, client)
         change.note(ClientCreated(client))
         return Registered(client, secret)
-
-    return await env.change(by, work)
-
-
-async def register_itself(env: Environment, wanted: Registration, by: Author) -> Client:
-    """Registers a client that asks for it itself (RFC 7591), without a secret. Raises
-    `Invalid`."""
-    facts = checked(wanted)
-
-    client_id = f"client_{env.random(12).hex()}"
-
-    async def work(change: Change) -> Client:
-        client = Client(
-            id=0,
-            client_id=client_id,
-            secret_hash=None,
-            user_id=None,
-            created_at=change.now,
-            origin="dynamic",
-            **facts,
-        )
-        client = await env[Clients].insert(change.tx, client)
-        change.note(ClientCreated(client))
-        return client
 
     return await env.change(by, work)
 

@@ -28,7 +28,7 @@ from portico.core.scopes import SCOPES
 from portico.core.times import SECOND
 from portico.features.access import authorization, device_authorization
 from portico.features.access.authorization import Exchange, exchange_code
-from portico.features.access.clients import register_itself
+from portico.features.access.clients import register_client
 from portico.features.access.documents import Metadata, public_registration
 from portico.features.access.oauth_responder import missing_parameter, refusal
 from portico.features.access.programs import WantedExchange, exchange_token, own_token
@@ -247,7 +247,9 @@ async def register(request: Request) -> Reply:
     try:
         metadata = msgspec.json.decode(await request.read_body(PUBLIC_BODY_LIMIT), type=Metadata)
         wanted = public_registration(metadata, "An application")
-        client = await register_itself(env, wanted, request.by)
+        client, _ = await register_client(
+            env, None, wanted, public=True, by=request.by, origin="dynamic"
+        )
     except (ValueError, RecursionError) as error:
         message = f"The metadata cannot be read: {error}."
         return refusal(AuthorizationRefused("invalid_client_metadata", message))

@@ -1,12 +1,12 @@
 """Everything in the database that is encrypted under the installation's secret, and reencrypting it
 after the secret was replaced."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple
 
 from portico.change import Change
 from portico.core.audit import Author
-from portico.data.database import Database, Params, Row, Transaction
+from portico.data.database import Database
 from portico.data.vault import Vault
 from portico.environment import Environment
 from portico.features.events import webhooks
@@ -18,55 +18,22 @@ BATCH = 500
 
 
 class Column(NamedTuple):
-    """An encrypted column. The seal's name is made from the value in the column `named_by`."""
+    """An encrypted column; `sealed_as` makes the seal's name from the value in the column
+    `named_by`."""
 
     table: str
     column: str
+    sealed_as: Callable[[Any], str]
     named_by: str = "id"
 
 
 COLUMNS = (
-    Column("signing_keys", "private_key", named_by="kid"),
-    Column("webhooks", "secret"),
-    Column("webhooks", "former_secret"),
-    Column("authenticators", "secret", named_by="user_id"),
-    Column("mails", "content"),
+    Column("signing_keys", "private_key", str, named_by="kid"),
+    Column("webhooks", "secret", lambda _: webhooks.SEALED_AS),
+    Column("webhooks", "former_secret", lambda _: webhooks.SEALED_AS),
+    Column("authenticators", "secret", second_factor.sealed_as, named_by="user_id"),
+    Column("mails", "content", lambda _: letters.SEALED_AS),
 )
-
-
-def _next(where: Column) -> str:
-    return f"""
-SELECT id, {where.named_by}, {where.column} FROM {where.table}
-WHERE id > :after AND {where.column} IS NOT NULL ORDER BY id LIMIT {BATCH}"""
-
-
-def _replace(where: Column) -> str:
-    return f"""
-UPDATE {where.table} SET {where.column} = :sealed WHERE id = :id AND {where.column} = :before"""
-
-
-async def batches(db: Database, where: Column) -> AsyncIterator[list[Row]]:
-    """All values of a column, oldest first, at most `BATCH` at a time. Each row has the id, the
-    value that gives the seal's name, and the encrypted value."""
-    after = 0
-    while rows := await db.slow.all(_next(where), {"after": after}):
-        yield rows
-        after = rows[-1][0]
-
-
-async def replace(tx: Transaction, where: Column, rows: Iterable[Params]) -> None:
-    """Replaces `before` by `sealed` in the row with this `id`, unless the value was changed or
-    removed meanwhile."""
-    await tx.run_many(_replace(where), rows)
-
-
-_SEALED_AS: Mapping[str, Callable[[Any], str]] = {
-    "signing_keys": str,
-    "webhooks": lambda _: webhooks.SEALED_AS,
-    "authenticators": second_factor.sealed_as,
-    "mails": lambda _: letters.SEALED_AS,
-}
-"""For each table, the name that its values are sealed under."""
 
 
 class Sealed(NamedTuple):
@@ -84,13 +51,17 @@ class Sealed(NamedTuple):
 
 
 async def sealed_in(db: Database, vault: Vault, where: Column) -> AsyncIterator[list[Sealed]]:
-    """All values of a column, oldest first, in batches."""
-    sealed_as = _SEALED_AS[where.table]
-    async for rows in batches(db, where):
+    """All values of a column, oldest first, at most `BATCH` at a time."""
+    sql = f"""
+SELECT id, {where.named_by}, {where.column} FROM {where.table}
+WHERE id > :after AND {where.column} IS NOT NULL ORDER BY id LIMIT {BATCH}"""
+    after = 0
+    while rows := await db.slow.all(sql, {"after": after}):
         yield [
-            Sealed(row_id, sealed, vault.reseal(sealed, sealed_as(named_by)))
+            Sealed(row_id, sealed, vault.reseal(sealed, where.sealed_as(named_by)))
             for row_id, named_by, sealed in rows
         ]
+        after = rows[-1][0]
 
 
 async def reencrypt(
@@ -100,7 +71,7 @@ async def reencrypt(
     running; it can be interrupted at any time and run again. Calls `passed` with the number of
     values of each batch. Returns how many of each table it reencrypted, and how many no secret of
     this host can decrypt. Raises `Unavailable`."""
-    done = dict.fromkeys(_SEALED_AS, 0)
+    done = dict.fromkeys((where.table for where in COLUMNS), 0)
     undecryptable = 0
     for where in COLUMNS:
         async for found in sealed_in(env.db, env[Vault], where):
@@ -114,8 +85,13 @@ async def reencrypt(
 
 
 async def _store(env: Environment, by: Author, where: Column, behind: list[dict[str, Any]]) -> None:
+    """Replaces `before` by `sealed` in the row with this `id`, unless the value was changed or
+    removed meanwhile."""
+    sql = f"""
+UPDATE {where.table} SET {where.column} = :sealed WHERE id = :id AND {where.column} = :before"""
+
     async def work(change: Change) -> None:
-        await replace(change.tx, where, behind)
+        await change.tx.run_many(sql, behind)
         change.note(Reencrypted({where.table: len(behind)}))
 
     await env.change(by, work)

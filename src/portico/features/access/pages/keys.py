@@ -1,6 +1,8 @@
 """API keys: list, create, rotate, revoke. Admins see those of all users too."""
 
-from typing import NamedTuple
+from typing import Any
+
+import msgspec
 
 from portico.core.errors import Conflict, NotFound
 from portico.core.rules import OneOf
@@ -43,49 +45,27 @@ _UNUSED = {
 }
 
 
-class Shown(NamedTuple):
-    """A key as a row of a list."""
-
-    id: int
-    name: str
-    type: KeyType
-    hint: str
-    created_at: int
-    last_used_at: int | None
-    state: str
-    colour: str
-    until: int | None
-    ended: bool
-    rotatable: bool
-    bounds: str
-
-
-def shown(key: ApiKey, now: int) -> Shown:
-    """A key as lists show it."""
+def shown(key: ApiKey, now: int) -> dict[str, Any]:
+    """A key as pages show it: its fields, its state in words, and since or until when."""
     ended = not usable(key, now)
     state, colour, until = "Active", "good", key.expires_at
     if key.revoked_at is not None:
-        state, colour, until, ended = "Revoked", "", key.revoked_at, True
+        state, colour, until = "Revoked", "", key.revoked_at
     elif ended:
         state, colour = "Expired", ""
     elif until is not None:
         state = "Active until"
         if key.rotated_at is not None:
             colour = "warn"
-    return Shown(
-        key.id,
-        key.name,
-        key.type,
-        key.hint,
-        key.created_at,
-        key.last_used_at,
-        state,
-        colour,
-        until,
-        ended,
-        key.rotated_at is None,
-        _bounds(key),
-    )
+    return {
+        **msgspec.structs.asdict(key),
+        "state": state,
+        "colour": colour,
+        "until": until,
+        "ended": ended,
+        "rotatable": key.rotated_at is None,
+        "bounds": _bounds(key),
+    }
 
 
 def _bounds(key: ApiKey) -> str:
