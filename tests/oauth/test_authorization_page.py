@@ -1,6 +1,5 @@
 """The authorization endpoint as browsers see it: who is asked what, and what clients are told."""
 
-import re
 from collections.abc import Iterator
 from urllib.parse import parse_qsl, urljoin
 
@@ -88,52 +87,6 @@ def test_a_long_state_survives_sign_in_and_consent(
     assert back.told.keys() == {"code", "state", "iss"}
 
 
-def test_without_a_wish_for_scopes_all_that_are_registered_are_asked_for(
-    authority: Authority, web_app: Registered, browser: Browser
-) -> None:
-    back = browser.submit(browser.arrive(authority.asking(web_app, scope="")), decision="allow")
-    assert token_of(authority, web_app, back)["scope"] == SCOPES
-
-
-def test_prompt_none_never_shows_a_page(
-    authority: Authority, web_app: Registered, browser: Browser
-) -> None:
-    silent = authority.asking(web_app, prompt="none")
-    told = browser.visit(silent).told
-    assert (told["error"], told["state"]) == ("login_required", STATE)
-    browser.arrive(authority.asking(web_app))
-    for site, error in {
-        "same-origin": "consent_required",
-        "none": "consent_required",
-        "cross-site": "consent_required",
-    }.items():
-        told = browser.visit(silent, site=site).told
-        assert (told["error"], told["state"]) == (error, STATE), site
-
-
-def test_prompt_none_in_a_frame_of_another_site_says_that_nobody_is_signed_in(
-    authority: Authority, web_app: Registered, browser: Browser
-) -> None:
-    browser.arrive(authority.asking(web_app))
-    framed = {"sec-fetch-dest": "iframe"}
-    silent = authority.asking(web_app, prompt="none")
-    response = browser.ask("GET", silent, site="cross-site", headers=framed)
-    assert Page(silent, response).told["error"] == "login_required"
-
-
-def test_a_first_visit_from_another_site_loads_itself_again_to_see_the_cookie(
-    authority: Authority, web_app: Registered, browser: Browser
-) -> None:
-    url = authority.asking(web_app)
-    browser.arrive(url)
-    answer = browser.ask("GET", url, site="cross-site")
-    assert answer.status_code == 200
-    assert "location" not in answer.headers
-    assert '<meta http-equiv="refresh" content="0">' in answer.text
-    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
-    assert is_consent(browser.visit(url, site="cross-site"))
-
-
 def forged(browser: Browser, page: Page, **changes: str | None) -> httpx.Response:
     """Consent sent as `changes` have it: `csrf`, `origin`, `site`."""
     form = next(form for form in page.forms if "decision" in form.buttons)
@@ -160,33 +113,29 @@ FORGERIES: dict[str, dict[str, str | None]] = {
 }
 
 
-@pytest.mark.parametrize("changes", FORGERIES.values(), ids=FORGERIES)
 def test_a_forged_consent_is_refused(
-    authority: Authority, web_app: Registered, browser: Browser, changes: dict[str, str | None]
+    authority: Authority, web_app: Registered, browser: Browser
 ) -> None:
     consent = browser.arrive(authority.asking(web_app))
     codes = authority.counted("authorization_codes")
     with authority.browser() as attacker:
         page = attacker.arrive(authority.asking(web_app))
         theirs = next(form for form in page.forms if "decision" in form.buttons).sent["csrf"]
-    for answer in (forged(browser, consent, **changes), forged(browser, consent, csrf=theirs)):
-        assert answer.status_code == 403
-        assert "location" not in answer.headers
+    others: dict[str, dict[str, str | None]] = {"another's csrf": {"csrf": theirs}}
+    for name, changes in (FORGERIES | others).items():
+        answer = forged(browser, consent, **changes)
+        assert (answer.status_code, "location" in answer.headers) == (403, False), name
     assert authority.counted("authorization_codes") == codes
     assert forged(browser, consent).status_code == 303, "unchanged it works"
 
 
-@pytest.mark.parametrize("way", ["the cookie is gone", "the session has ended"])
 def test_who_was_signed_out_in_the_middle_signs_in_and_is_asked_the_same_again(
-    authority: Authority, web_app: Registered, browser: Browser, way: str
+    authority: Authority, web_app: Registered, browser: Browser
 ) -> None:
     consent = browser.arrive(authority.asking(web_app))
-    if way == "the cookie is gone":
-        browser.cookies.clear()
-    else:
-        kept = browser.cookies.copy()
-        browser.ask("DELETE", f"{authority.api}/sessions", headers={"origin": browser.origin})
-        browser.cookies = kept
+    kept = browser.cookies.copy()
+    browser.ask("DELETE", f"{authority.api}/sessions", headers={"origin": browser.origin})
+    browser.cookies = kept
     codes = authority.counted("authorization_codes")
     stopped = browser.submit(consent, decision="allow")
     assert is_sign_in(stopped)
@@ -225,20 +174,6 @@ def test_a_client_that_is_deleted_in_the_middle_gets_nothing(
     assert (refused.status_code, refused.json()["error"]) == (401, "invalid_client")
 
 
-def test_a_viewer_grants_what_a_viewer_has_and_the_client_is_told(
-    authority: Authority, web_app: Registered
-) -> None:
-    with authority.browser("viewer") as browser:
-        consent = browser.arrive(authority.asking(web_app, scope=f"openid {SCOPES}"))
-        offered = re.findall(r"<li>(.*?)</li>", consent.text, re.DOTALL)
-        token = token_of(authority, web_app, browser.submit(consent, decision="allow"))
-    assert len(offered) == 2
-    assert token["scope"] == "openid read:products"
-    with authority.client(token["access_token"]) as program:
-        assert program.get(f"{authority.api}/products").status_code == 200
-        assert program.post(f"{authority.api}/products", json={}).status_code == 403
-
-
 @pytest.mark.parametrize("decision", ["deny", "allow"])
 def test_whose_role_allows_nothing_of_what_is_asked_is_told_and_so_is_the_client(
     authority: Authority, web_app: Registered, decision: str
@@ -256,36 +191,19 @@ def test_whose_role_allows_nothing_of_what_is_asked_is_told_and_so_is_the_client
     assert authority.counted("authorization_codes") == codes
 
 
-@pytest.mark.parametrize(
-    "target", ["//evil.example/", "/\\evil.example/", "/auth\\@evil.example", "javascript:alert(1)"]
-)
-def test_signing_in_leads_to_no_other_site(
-    authority: Authority, browser: Browser, target: str
-) -> None:
-    page = browser.visit(f"{authority.issuer}/sign-in", site="none")
-    forms = [form for form in page.forms if "email" in form.sent]
-    person = {"email": browser.person.email, "password": browser.person.password}
-    answer = browser.ask(
-        "POST",
-        f"{authority.origin}{forms[0].action}",
-        data={"next": target, **person},
-        headers={"origin": browser.origin},
-    )
-    assert answer.status_code == 303
-    assert answer.headers["location"] == f"{authority.origin}/dashboard"
+EVIL = "https://evil.example/callback"
 
 
 @pytest.mark.parametrize(
-    "more",
+    ("uri", "more"),
     [
-        "&redirect_uri=https://evil.example/callback",
-        f"&redirect_uri={WEB_APP}",
-        "&client_id=client_x",
-        "&state=%FF",
-        "&a=1" * 60,
+        (EVIL, ""),
+        (f"{WEB_APP}%0d%0ax:y", ""),
+        (WEB_APP, f"&redirect_uri={EVIL}"),
+        (WEB_APP, "&state=%FF"),
+        (WEB_APP, "&a=1" * 60),
     ],
 )
-@pytest.mark.parametrize("uri", [WEB_APP, "https://evil.example/callback", f"{WEB_APP}%0d%0ax:y"])
 def test_a_request_for_an_unknown_address_goes_nowhere(
     authority: Authority, web_app: Registered, signed_in: tuple[Browser, Page], uri: str, more: str
 ) -> None:
@@ -312,10 +230,8 @@ def test_a_request_for_an_unknown_address_goes_nowhere(
 @pytest.mark.parametrize(
     "uri",
     [
-        "https://shop.example:8443/app?tenant=1",
-        "com.example.till:/callback",
-        "http://localhost:1024/callback",
-        "http://[::1]/callback",
+        "com.example.till:/callback?tenant=1",
+        "http://[::1]:1024/callback",
     ],
 )
 def test_codes_go_to_the_very_address_that_was_asked_for(
