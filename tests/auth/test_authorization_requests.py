@@ -4,11 +4,8 @@ from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from hypothesis import example, given
-from hypothesis import settings as trying
-from hypothesis import strategies as st
 
-from driving import EXAMPLES, Api
+from driving import Api
 from portico.core.errors import BrokenRule, Invalid
 from portico.core.oauth import AuthorizationRefused, Client, redirect_allowed, redirect_uri
 from portico.features.access.authorization import AuthorizationRequest, Returned, read_request
@@ -16,9 +13,6 @@ from portico.features.access.clients import Registered
 from signing_in import CALLBACK, CHALLENGE, client_of
 
 ISSUER = "https://localhost:8443/auth"
-
-
-ANY_STATE = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
 def client_with(*uris: str) -> Client:
@@ -48,51 +42,51 @@ def environ() -> dict[str, str]:
     return {}
 
 
-@pytest.mark.parametrize("uri", GOOD_URIS)
-def test_valid_redirect_uri_is_registered_and_allowed_unchanged(uri: str) -> None:
-    assert redirect_uri(uri) == uri
-    assert redirect_allowed(client_with(uri), uri)
+BAD_URIS = [
+    "",
+    "/callback",
+    "//shop.example/callback",
+    "https:///callback",
+    "https:shop.example",
+    "http://shop.example/callback",
+    "http://127.0.0.2/callback",
+    "http://127.1/callback",
+    "http://2130706433/callback",
+    "http://0.0.0.0/callback",
+    "http://[::ffff:127.0.0.1]/callback",
+    "http://localhost.evil.example/callback",
+    "http://127.0.0.1@evil.example/callback",
+    "http://localhost:65536/callback",
+    "https://user:pass@shop.example/callback",
+    "https://shop.example/callback#",
+    "https://shop.example\\@evil.example/callback",
+    "https://shop.example/call back",
+    "https://shop.example/callback\n",
+    "https://b\u00fccher.example/callback",
+    "https://shop.example/\u202ecallback",
+    "https://[::1/callback",
+    "JavaScript:alert(1)",
+    "data:text/html,x",
+    "file:///etc/passwd",
+    "blob:https://shop.example/x",
+    "about:blank",
+    "urn:ietf:wg:oauth:2.0:oob",
+    "https://*.shop.example/callback",
+    "https://shop.example:*/callback",
+    "https://" + "a" * 2000 + ".example/",
+]
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "",
-        "/callback",
-        "//shop.example/callback",
-        "https:///callback",
-        "https:shop.example",
-        "http://shop.example/callback",
-        "http://127.0.0.2/callback",
-        "http://127.1/callback",
-        "http://2130706433/callback",
-        "http://0.0.0.0/callback",
-        "http://[::ffff:127.0.0.1]/callback",
-        "http://localhost.evil.example/callback",
-        "http://127.0.0.1@evil.example/callback",
-        "http://localhost:65536/callback",
-        "https://user:pass@shop.example/callback",
-        "https://shop.example/callback#",
-        "https://shop.example\\@evil.example/callback",
-        "https://shop.example/call back",
-        "https://shop.example/callback\n",
-        "https://b\u00fccher.example/callback",
-        "https://shop.example/\u202ecallback",
-        "https://[::1/callback",
-        "JavaScript:alert(1)",
-        "data:text/html,x",
-        "file:///etc/passwd",
-        "blob:https://shop.example/x",
-        "about:blank",
-        "urn:ietf:wg:oauth:2.0:oob",
-        "https://*.shop.example/callback",
-        "https://shop.example:*/callback",
-        "https://" + "a" * 2000 + ".example/",
-    ],
-)
-def test_invalid_redirect_uri_is_not_registered(uri: str) -> None:
-    with pytest.raises(BrokenRule):
-        redirect_uri(uri)
+def test_valid_redirect_uri_is_registered_and_allowed_unchanged() -> None:
+    for uri in GOOD_URIS:
+        assert redirect_uri(uri) == uri
+        assert redirect_allowed(client_with(uri), uri)
+
+
+def test_invalid_redirect_uri_is_not_registered() -> None:
+    for uri in BAD_URIS:
+        with pytest.raises(BrokenRule):
+            redirect_uri(uri)
 
 
 async def test_invalid_registration_reports_every_fault(api: Api) -> None:
@@ -133,51 +127,32 @@ TRICKS: list[tuple[str, str]] = [
 ]
 
 
-async def test_manipulated_redirect_uri_is_an_error_page_and_no_redirect(api: Api) -> None:
-    shop = await client_of(api.live)
+def test_only_the_registered_redirect_uri_is_allowed() -> None:
     for part, other in TRICKS:
-        sent = [("client_id", shop.client.client_id), ("response_type", "code")]
-        sent.append(("redirect_uri", CALLBACK.replace(part, other)))
-        await refused_here(api, sent, "invalid_request")
+        assert not redirect_allowed(client_with(CALLBACK), CALLBACK.replace(part, other)), other
 
 
-SIGNS = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=6)
-
-
-@trying(max_examples=500)
-@given(data=st.data())
-def test_only_the_registered_redirect_uri_is_allowed(data: st.DataObject) -> None:
-    uri = data.draw(st.sampled_from([one for one in GOOD_URIS if "http://" not in one]))
-    at = data.draw(st.integers(0, 60)) % (len(uri) + 1)
-    cut = data.draw(st.integers(0, 3))
-    changed = uri[:at] + data.draw(SIGNS) + uri[at + cut :]
-    assert redirect_allowed(client_with(uri), changed) == (changed == uri)
-
-
-@trying(max_examples=100)
-@given(port=st.integers(1, 65_535), registered=st.sampled_from(["", ":80", ":65535"]))
+@pytest.mark.parametrize("registered", ["", ":80", ":65535"])
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost"])
-def test_loopback_redirect_uri_is_allowed_with_any_port(
-    host: str, port: int, registered: str
-) -> None:
+def test_loopback_redirect_uri_is_allowed_with_any_port(host: str, registered: str) -> None:
     client = client_with(f"http://{host}{registered}/callback?a=b", "https://127.0.0.1/cb")
-    assert redirect_allowed(client, f"http://{host}:{port}/callback?a=b")
-    assert redirect_allowed(client, f"http://{host}/callback?a=b")
+    for port in ("", ":1", ":51004", ":65535"):
+        assert redirect_allowed(client, f"http://{host}{port}/callback?a=b")
     others = {"127.0.0.1", "[::1]", "localhost"} - {host}
     for uri in (
-        *(f"http://{other}:{port}/callback?a=b" for other in sorted(others)),
-        f"https://{host}:{port}/callback?a=b",
-        f"https://127.0.0.1:{port}/cb",
-        f"HTTP://{host}:{port}/callback?a=b",
-        f"http://{host}:{port}/callback",
-        f"http://{host}:{port}/callback?a=b#",
-        f"http://{host}:{port}@evil.example/callback?a=b",
-        f"http://{host}:{port}.evil.example/callback?a=b",
-        f"http://{host}:{port}\\@evil.example/callback?a=b",
+        *(f"http://{other}:1/callback?a=b" for other in sorted(others)),
+        f"https://{host}:1/callback?a=b",
+        "https://127.0.0.1:1/cb",
+        f"HTTP://{host}:1/callback?a=b",
+        f"http://{host}:1/callback",
+        f"http://{host}:1/callback?a=b#",
+        f"http://{host}:1@evil.example/callback?a=b",
+        f"http://{host}:1.evil.example/callback?a=b",
+        f"http://{host}:1\\@evil.example/callback?a=b",
         f"http://{host}:0/callback?a=b",
-        f"http://{host}:{port + 65_536}/callback?a=b",
-        f"http://user@{host}:{port}/callback?a=b",
-        f"http://{host}%3a{port}/callback?a=b",
+        f"http://{host}:65536/callback?a=b",
+        f"http://user@{host}:1/callback?a=b",
+        f"http://{host}%3a1/callback?a=b",
     ):
         assert not redirect_allowed(client, uri), uri
 
@@ -254,50 +229,50 @@ async def test_unknown_or_repeated_client_or_redirect_uri_is_an_error_page(api: 
         [client_id, uri, uri],
         [("client_id", "x"), client_id, uri],
         [client_id, ("redirect_uri", "")],
+        [client_id, ("redirect_uri", f"{CALLBACK}/")],
     ):
         await refused_here(api, parameters, "invalid_request")
     for unknown in ("client_x", shop.client.client_id.upper(), "\0", "\ud800", "x" * 10_000):
         await refused_here(api, [("client_id", unknown), uri], "invalid_client")
 
 
-@pytest.mark.parametrize(
-    ("more", "error"),
-    [
-        ({"response_type": None}, "invalid_request"),
-        ({"response_type": "token"}, "unsupported_response_type"),
-        ({"response_mode": "fragment"}, "invalid_request"),
-        ({"scope": "delete:everything offline_access"}, "invalid_scope"),
-        ({"resource": "https://evil.example"}, "invalid_target"),
-        ({"resource": ISSUER}, "invalid_target"),
-        ({"scope": 'x"é\n'}, "invalid_request"),
-        ({"scope": 'x"é'}, "invalid_scope"),
-        ({"code_challenge": CHALLENGE}, "invalid_request"),
-        ({"code_challenge": CHALLENGE, "code_challenge_method": "plain"}, "invalid_request"),
-        ({"code_challenge": CHALLENGE + "x", "code_challenge_method": "S256"}, "invalid_request"),
-        ({"code_challenge_method": "S256"}, "invalid_request"),
-        ({"prompt": "none login"}, "invalid_request"),
-        ({"prompt": "nonsense"}, "invalid_request"),
-        ({"max_age": "-1"}, "invalid_request"),
-        ({"max_age": "9" * 20}, "invalid_request"),
-        ({"max_age": "\u0663"}, "invalid_request"),
-        ({"nonce": "\0"}, "invalid_request"),
-        ({"nonce": "\ud800"}, "invalid_request"),
-        ({"nonce": "x" * 2_001}, "invalid_request"),
-        ({"request": "eyJ"}, "request_not_supported"),
-        ({"request_uri": "https://a.test"}, "request_uri_not_supported"),
-        ({"registration": "{}"}, "registration_not_supported"),
-    ],
-)
-async def test_other_faults_of_a_request_redirect_with_an_error(
-    api: Api, more: dict[str, str | None], error: str
-) -> None:
+FAULTS: list[tuple[dict[str, str | None], str]] = [
+    ({"response_type": None}, "invalid_request"),
+    ({"response_type": "token"}, "unsupported_response_type"),
+    ({"response_mode": "fragment"}, "invalid_request"),
+    ({"scope": "delete:everything offline_access"}, "invalid_scope"),
+    ({"resource": "https://evil.example"}, "invalid_target"),
+    ({"resource": ISSUER}, "invalid_target"),
+    ({"scope": 'x"é\n'}, "invalid_request"),
+    ({"scope": 'x"é'}, "invalid_scope"),
+    ({"code_challenge": CHALLENGE}, "invalid_request"),
+    ({"code_challenge": CHALLENGE, "code_challenge_method": "plain"}, "invalid_request"),
+    ({"code_challenge": CHALLENGE + "x", "code_challenge_method": "S256"}, "invalid_request"),
+    ({"code_challenge_method": "S256"}, "invalid_request"),
+    ({"prompt": "none login"}, "invalid_request"),
+    ({"prompt": "nonsense"}, "invalid_request"),
+    ({"max_age": "-1"}, "invalid_request"),
+    ({"max_age": "9" * 20}, "invalid_request"),
+    ({"max_age": "\u0663"}, "invalid_request"),
+    ({"nonce": "\0"}, "invalid_request"),
+    ({"nonce": "\ud800"}, "invalid_request"),
+    ({"nonce": "x" * 2_001}, "invalid_request"),
+    ({"request": "eyJ"}, "request_not_supported"),
+    ({"request_uri": "https://a.test"}, "request_uri_not_supported"),
+    ({"registration": "{}"}, "registration_not_supported"),
+]
+
+
+async def test_other_faults_of_a_request_redirect_with_an_error(api: Api) -> None:
     shop = await client_of(api.live)
-    address, query = await told(api, shop, **more)
-    assert address == CALLBACK
-    assert query.keys() == {"error", "error_description", "state", "iss"}
-    assert (query["error"], query["state"], query["iss"]) == (error, "of the client", ISSUER)
-    letters = query["error_description"]
-    assert all(" " <= letter <= "~" and letter not in '"\\' for letter in letters)
+    for more, error in FAULTS:
+        address, query = await told(api, shop, **more)
+        assert address == CALLBACK
+        assert query.keys() == {"error", "error_description", "state", "iss"}, more
+        answer = (query["error"], query["state"], query["iss"])
+        assert answer == (error, "of the client", ISSUER), more
+        letters = query["error_description"]
+        assert all(" " <= letter <= "~" and letter not in '"\\' for letter in letters)
 
 
 async def test_empty_parameter_counts_as_missing(api: Api) -> None:
@@ -331,22 +306,22 @@ async def test_repeated_parameter_is_refused_if_it_is_known(api: Api) -> None:
     assert await read_request(api.live, [*base, *unknown]) == await read_request(api.live, base)
 
 
-@EXAMPLES
-@given(state=ANY_STATE)
-@example(state='{"é":"' * 682 + "four")
-@example(state='{"é":"' * 682 + "four!")
-async def test_state_comes_back_unchanged_and_one_too_long_with_an_error(
-    api: Api, state: str
-) -> None:
+async def test_state_comes_back_unchanged_and_one_too_long_with_an_error(api: Api) -> None:
     shop = await client_of(api.live)
-    try:
-        address = (await ask(api, shop, state=state)).answer(ISSUER, code="c").address
-    except Returned as refusal:
-        address = refusal.answer.address
-    query = dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
-    assert query["state"] == state
-    if len(state) > 12:
-        assert ("error" in query) == (len(state) > 4_096)
-    assert urlsplit(address).netloc == "shop.example"
-    assert address.isascii()
-    assert address.isprintable()
+    nested = '{"é":"' * 682
+    for state, is_told in (
+        ("", False),
+        (" +&=%00?#é\U0001f600", False),
+        ("a\nb", True),
+        (nested + "four", False),
+        (nested + "four!", True),
+    ):
+        try:
+            address = (await ask(api, shop, state=state)).answer(ISSUER, code="c").address
+        except Returned as refusal:
+            address = refusal.answer.address
+        query = dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
+        assert (query["state"], "error" in query) == (state, is_told)
+        assert urlsplit(address).netloc == "shop.example"
+        assert address.isascii()
+        assert address.isprintable()
