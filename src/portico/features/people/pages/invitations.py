@@ -18,7 +18,7 @@ from portico.features.people.invitations import (
     renew,
     revoke,
 )
-from portico.features.people.pages.recovery import sent_title
+from portico.features.people.pages.recovery import sent_page
 from portico.features.people.passwords import chosen
 from portico.features.people.rules import Invitation
 from portico.features.people.storage import Invitations
@@ -221,7 +221,15 @@ async def sign_up(visit: Visit) -> Reply:
 
 async def show_sent(visit: Visit) -> Reply:
     """GET /sign-up/sent."""
-    return visit.page("signed_up.html", sent_title(visit))
+    return sent_page(
+        visit,
+        (
+            "We have sent you a link. It works once, within 24 hours.",
+            "No e-mail? Check your spam folder. The address may also contain a typo.",
+        ),
+        "This server does not send e-mail. A link was written to a file on the server: ask the"
+        " server operator for it. It works once, within 24 hours.",
+    )
 
 
 JOINING_PAGES = (

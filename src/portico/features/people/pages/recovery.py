@@ -35,17 +35,30 @@ async def forgot(visit: Visit) -> Reply:
     return visit.go("/forgot/sent")
 
 
-def sent_title(visit: Visit) -> str:
-    """The title of the page after a link was requested: check your mail, or ask for the link."""
-    return "Check your e-mail" if visit.env.has_mail_server else "Ask the server operator"
+def sent_page(visit: Visit, mailed: tuple[str, str], written: str) -> Reply:
+    """The page after a link was requested: check your mail, or ask for the link, which was
+    `written` to a file."""
+    has_mail_server = visit.env.has_mail_server
+    title = "Check your e-mail" if has_mail_server else "Ask the server operator"
+    return visit.page(
+        "told.html", title, lines=mailed if has_mail_server else [written], is_done=False
+    )
 
 
 async def show_sent(visit: Visit) -> Reply:
     """GET /forgot/sent."""
-    return visit.page("sent.html", sent_title(visit))
+    return sent_page(
+        visit,
+        (
+            "If an account has this address, we have sent it a link. The link works for one hour.",
+            "No e-mail? Check your spam folder. Your account may use another address.",
+        ),
+        "This server does not send e-mail. If an account has this address, a link was written to a"
+        " file on the server: ask the server operator for it. It works for one hour.",
+    )
 
 
-async def _of_link(visit: Visit, template_name: str, title: str, link: Link) -> Reply:
+async def _of_link(visit: Visit, title: str, link: Link) -> Reply:
     """The page that a link of this kind opens. It does not use up the link: mail scanners open
     links too."""
     token, address = visit.sent("token"), ""
@@ -58,8 +71,9 @@ async def _of_link(visit: Visit, template_name: str, title: str, link: Link) -> 
         visit.form.refuse(refusal)
     useless = bool(visit.form.fault("token"))
     return visit.page(
-        template_name,
+        "link.html",
         title,
+        purpose=link.purpose,
         status=410 if useless else 200,
         private_address=True,
         token=token,
@@ -70,7 +84,7 @@ async def _of_link(visit: Visit, template_name: str, title: str, link: Link) -> 
 
 async def show_reset(visit: Visit) -> Reply:
     """GET /reset."""
-    return await _of_link(visit, "reset.html", "Choose a new password", RESET)
+    return await _of_link(visit, "Choose a new password", RESET)
 
 
 async def reset(visit: Visit) -> Reply:
@@ -83,7 +97,7 @@ async def reset(visit: Visit) -> Reply:
 
 async def show_verify(visit: Visit) -> Reply:
     """GET /verify: asks for confirmation."""
-    return await _of_link(visit, "verify.html", "Verify your e-mail", VERIFY)
+    return await _of_link(visit, "Verify your e-mail", VERIFY)
 
 
 async def verify(visit: Visit) -> Reply:
@@ -92,9 +106,14 @@ async def verify(visit: Visit) -> Reply:
     return visit.go("/verified")
 
 
+def _done(visit: Visit, title: str) -> Reply:
+    lines = ["Thank you. There is nothing more to do."]
+    return visit.page("told.html", title, lines=lines, is_done=True)
+
+
 async def show_verified(visit: Visit) -> Reply:
     """GET /verified."""
-    return visit.page("verified.html", "Your e-mail is verified")
+    return _done(visit, "Your e-mail is verified")
 
 
 def _link_made(visit: Visit, sent: str) -> str:
@@ -127,7 +146,7 @@ async def change_email(visit: Visit) -> Reply:
 
 async def show_new_email(visit: Visit) -> Reply:
     """GET /new-email: asks for confirmation."""
-    return await _of_link(visit, "new_email.html", "Confirm your new e-mail", NEW_EMAIL)
+    return await _of_link(visit, "Confirm your new e-mail", NEW_EMAIL)
 
 
 async def new_email(visit: Visit) -> Reply:
@@ -138,7 +157,7 @@ async def new_email(visit: Visit) -> Reply:
 
 async def show_taken(visit: Visit) -> Reply:
     """GET /new-email/taken. It names no address, since no link proves whose it is."""
-    return visit.page("verified.html", "Your e-mail has changed")
+    return _done(visit, "Your e-mail has changed")
 
 
 PAGES = (

@@ -43,7 +43,7 @@ async def show_app(visit: Visit) -> Reply:
     factors = await visit.env[FactorStore].of_user(visit.user.id)
     if factors.authenticator is not None and visit.request.method == "GET":
         return visit.go("/security")
-    return enrolment_page(visit, visit.user, "enrol.html", once=fresh_key(visit))
+    return enrolment_page(visit, visit.user, first=False, once=fresh_key(visit))
 
 
 async def add_app(visit: Visit) -> Reply:

@@ -45,15 +45,16 @@ from portico.web.pages.site import (
 from portico.web.routing import Access
 
 
-def enrolment_page(visit: Visit, user: User, template_name: str, **context: Any) -> Reply:
+def enrolment_page(visit: Visit, user: User, *, first: bool, **context: Any) -> Reply:
     """The page where a user sets up an app. Shown again, it offers the same secret."""
     env = visit.site.accounts.environment
     offer = offer_authenticator(env, user.id, visit.form.text("secret"))
     address = app_address(offer.secret, user.email, env.settings.site_name)
     at = 4
     return visit.page(
-        template_name,
+        "enrol.html",
         "Set up an authenticator app",
+        first=first,
         sealed=offer.sealed,
         key=[offer.secret[i : i + at] for i in range(0, len(offer.secret), at)],
         address=address,
@@ -232,7 +233,7 @@ async def show_code(visit: Visit) -> Reply:
             factors=waits.factors,
             passkey_options=options,
         )
-    return enrolment_page(visit, waits.user, "enrol_first.html", next=target)
+    return enrolment_page(visit, waits.user, first=True, next=target)
 
 
 async def send_code(visit: Visit) -> Reply:
