@@ -1,9 +1,11 @@
-"""Everything of a kind that one user has."""
+"""What one user has, and what an operator makes of them."""
 
+from portico.core.audit import OPERATOR, Author
 from portico.core.sessions import Session
 from portico.environment import Environment
 from portico.features.access.rules import ApiKey
 from portico.features.access.storage import GRANTS, ApiKeys, Grant
+from portico.features.people.accounts import account, change_account
 from portico.features.signin.storage import Sessions
 
 
@@ -22,3 +24,13 @@ async def grants_of(env: Environment, user_id: int, now: int) -> list[Grant]:
 async def keys_of(env: Environment, user_id: int) -> list[ApiKey]:
     """A user's keys, oldest first."""
     return [one async for batch in env[ApiKeys].batches(user_id) for one in batch]
+
+
+async def set_role(env: Environment, email: str, role: str, by: Author = OPERATOR) -> None:
+    """Gives the account with this e-mail another role, as `portico users set-role` does."""
+    await change_account(env, (await account(env, email)).id, {"role": role}, by)
+
+
+async def set_plan(env: Environment, email: str, plan: str, by: Author = OPERATOR) -> None:
+    """Moves the account with this e-mail to another plan, as `portico users set-plan` does."""
+    await change_account(env, (await account(env, email)).id, {"plan": plan}, by)

@@ -10,13 +10,14 @@ import pytest
 from audit.conftest import Noted
 from driving import Api, Caller
 from operating import bytes_in
+from owned import set_plan
 from passkey_device import Authenticator, owner, register, sign_in_by
 from portico.core.audit import OPERATOR, Actor, Author
 from portico.features.access.api_keys import revoke_key
 from portico.features.access.rules import KEY_TYPES
 from portico.features.catalogue.imports import store_at_once, store_in_batches
 from portico.features.events.audit import Audit
-from portico.features.people.accounts import give_key, set_plan
+from portico.features.people.accounts import give_key
 from portico.features.people.sandbox import reset
 from portico.features.people.storage import Users
 from portico.features.signin.second_factor import remove_factor, rename_factor

@@ -21,9 +21,9 @@ from authorizing import (
     told,
 )
 from driving import Api, settings_for
+from owned import set_role
 from portico.core.audit import OPERATOR
 from portico.features.access.clients import change_client
-from portico.features.people.accounts import set_role
 from portico.web.messages import FORM
 from portico.web.pages.filters import scope_words
 from signing_in import PASSWORD, client_of

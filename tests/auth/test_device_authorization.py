@@ -11,12 +11,13 @@ import pytest
 
 from authorizing import HERE, ORIGIN, Person, ticked
 from driving import BASE, Api
+from owned import set_role
 from portico.core.audit import OPERATOR
 from portico.core.errors import Invalid
 from portico.core.oauth import DEVICE_CODE
 from portico.features.access.clients import Registered, Registration, register_client
 from portico.features.access.storage import Grants
-from portico.features.people.accounts import set_role, suspend
+from portico.features.people.accounts import suspend
 from portico.features.signin.service import sign_out_everywhere
 from signing_in import AUTH, PASSWORD, Visitor, named, oauth_refused
 

@@ -8,11 +8,11 @@ import pytest
 
 from authorizing import CONSENT, Person, address, asks_for_consent, exchanged, query, shown, told
 from driving import Api
+from owned import set_role
 from portico.core.audit import OPERATOR
 from portico.core.errors import Invalid
 from portico.features.access.clients import Registered, Registration, register_client
 from portico.features.access.storage import Grants
-from portico.features.people.accounts import set_role
 from portico.features.signin.service import end_application, sign_out_everywhere
 from signing_in import CALLBACK, CHALLENGE, PASSWORD, client_of
 

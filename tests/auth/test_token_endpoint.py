@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driving import EXAMPLES, NOON, Api
+from owned import set_role
 from portico.core.audit import OPERATOR, Actor, Author
 from portico.features.access.clients import Registered, delete_client, renew_secret
 from portico.features.events.audit import Audit, AuditFilter
-from portico.features.people.accounts import set_role
 from signing_in import (
     CALLBACK,
     CHALLENGE,

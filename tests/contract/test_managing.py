@@ -6,6 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from driving import Api, Caller, refused
+from owned import set_plan
 from portico.core.audit import OPERATOR
 from portico.core.ids import MAX_ID
 from portico.core.oauth import AuthorizationRefused, Client
@@ -13,7 +14,6 @@ from portico.core.secrets import digest
 from portico.features.access.clients import authenticate_client
 from portico.features.access.storage import Clients
 from portico.features.events.audit import Audit
-from portico.features.people.accounts import set_plan
 from portico.features.people.invitations import accept
 from portico.features.people.mirrors import mirror_of
 from portico.features.people.rules import Invitation

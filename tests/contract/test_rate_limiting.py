@@ -9,9 +9,9 @@ import pytest
 from busy_machine import within
 from driving import EVEN, NOON, TINY, Api, InProcess, refused
 from operating import eventually
+from owned import set_plan
 from portico.core.audit import OPERATOR
 from portico.features.operations.requests import RateCounters
-from portico.features.people.accounts import set_plan
 from portico.limits.memory import MemoryLimiter
 
 LAMP = {"name": "Lamp", "category": "light", "price": 1}

@@ -8,13 +8,14 @@ import msgspec
 
 from driving import BASE, Api, Caller, refused
 from operating import eventually
+from owned import set_plan
 from portico.core.audit import OPERATOR
 from portico.core.resources import SCOPED
 from portico.core.users import AccountState, User
 from portico.features.access.storage import ApiKeys
 from portico.features.catalogue.products import PRODUCTS
 from portico.features.catalogue.storage import Products
-from portico.features.people.accounts import give_key, set_plan
+from portico.features.people.accounts import give_key
 from portico.features.people.mirrors import outdated_mirrors
 from portico.features.people.sandbox import reset
 from portico.features.people.storage import Users

@@ -9,13 +9,14 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post, words
+from owned import set_role
 from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.caller import Principal
 from portico.core.errors import Duplicate, Invalid, NotFound, PermissionDenied
 from portico.core.users import User
 from portico.features.access.credentials import Credentials
 from portico.features.events.audit import Audit, AuditFilter
-from portico.features.people.accounts import set_role, suspend
+from portico.features.people.accounts import suspend
 from portico.features.people.invitations import MadeInvitation, accept, find, invite, renew, revoke
 from portico.features.people.recovery import give_reset, reset_password
 from portico.features.people.users import delete_user

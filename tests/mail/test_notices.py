@@ -7,12 +7,13 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post, link, words
+from owned import set_role
 from pages.visiting import PASSWORD, signed_in
 from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.errors import AuthenticationRequired
 from portico.core.times import DAY
 from portico.core.users import MAILS
-from portico.features.people.accounts import give_key, set_role
+from portico.features.people.accounts import give_key
 from portico.features.people.recovery import ask_reset, reset_password
 from portico.features.people.storage import Users
 from portico.features.signin.service import Attempt, prove

@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from driving import BASE, Api
+from owned import set_role
 from portico.core.audit import OPERATOR
 from portico.core.errors import Invalid
 from portico.core.oauth import ACCESS_TOKEN_KIND, CLIENT_CREDENTIALS, TOKEN_EXCHANGE
 from portico.core.users import User
 from portico.features.access.clients import Registered, Registration, register_client
-from portico.features.people.accounts import set_role, suspend
+from portico.features.people.accounts import suspend
 from signing_in import Visitor, code_of, named, oauth_refused, read, tokens_of
 
 pytestmark = pytest.mark.one_engine

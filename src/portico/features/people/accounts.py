@@ -55,45 +55,6 @@ async def account(env: Environment, email: str) -> User:
     return user
 
 
-async def set_plan(env: Environment, email: str, plan: str, by: Author) -> User:
-    """Sets an account's plan. Raises `NotFound` for an unknown account or plan, and `Conflict` for
-    a mirror user, whose plan is its account's."""
-    if plan not in env.settings.plans:
-        raise NotFound(
-            f"There is no plan {plan}; there are {', '.join(sorted(env.settings.plans))}."
-        )
-    return await _set(env, email, by, plan=plan)
-
-
-async def set_role(env: Environment, email: str, role: str, by: Author) -> User:
-    """Sets an account's role. Raises `NotFound`, and `Conflict` for the last admin and for a mirror
-    user, whose role is its account's."""
-    return await _set(env, email, by, role=role)
-
-
-async def _set(env: Environment, email: str, by: Author, **values: str) -> User:
-    found = await account(env, email)
-
-    async def work(change: Change) -> User:
-        user = await change.lock(env[Users], found.id)
-        if user is None:
-            raise NotFound(f"There is no user with the e-mail {email}.")
-        if user.account_id is not None:
-            raise Conflict("This user mirrors a live account; change that account instead.")
-        changed = msgspec.structs.replace(user, **values)
-        if changed == user:
-            return user
-        if user.role == "admin" and changed.role != "admin":
-            await keep_an_admin(env, change, user.id)
-        after = await store_change(env, change, user, changed)
-        await tell_changed(env, change, user, after)
-        return after
-
-    user = await env.change(by, work)
-    await try_to_update_mirror(env, user.id)
-    return user
-
-
 async def create_admin(
     env: Environment, *, name: str, email: str, password: str, key_name: str, by: Author
 ) -> tuple[User, CreatedKey]:
@@ -167,13 +128,19 @@ def plan_faults(env: Environment, values: Mapping[str, Any]) -> list[Fault]:
 
 
 async def change_account(
-    env: Environment, user_id: int, values: Mapping[str, Any], check: Check, by: Author
+    env: Environment,
+    user_id: int,
+    values: Mapping[str, Any],
+    by: Author,
+    check: Check = lambda _: None,
 ) -> User:
-    """Changes an account's `plan`, `external_id`, `metadata` and whether it is `suspended`.
+    """Changes an account's `role`, `plan`, `external_id`, `metadata` and whether it is `suspended`.
 
-    Raises `NotFound`, `PreconditionFailed`, `Invalid` for an unknown plan, `Duplicate` for the
-    `external_id` of another account, `PermissionDenied` for the caller's own plan or suspension,
-    and `Conflict` for the last admin and for a mirror.
+    Suspending is told by mail: sessions, logins and consents end for good; API keys fail until the
+    account is resumed. Raises `NotFound`, `PreconditionFailed`, `Invalid` for an unknown plan,
+    `Duplicate` for the `external_id` of another account, `PermissionDenied` for the caller's own
+    plan or suspension and for an admin without the scope `admin`, and `Conflict` for the last admin
+    and for a mirror.
     """
     if faults := plan_faults(env, values):
         raise invalid(*faults)
@@ -181,7 +148,11 @@ async def change_account(
     suspended, metadata = changes.pop("suspended", None), changes.pop("metadata", None)
 
     async def work(change: Change) -> User:
-        user = await _locked(env, change, user_id)
+        user = await locked_user(env, change, user_id)
+        if user.account_id is not None:
+            raise Conflict("This user mirrors a live account: change that account instead.")
+        if user.role == "admin" and not by.may("admin"):
+            raise admins_only()
         check(user)
         changed = msgspec.structs.replace(user, **changes)
         if metadata is not None and metadata != msgspec.json.decode(user.metadata):
@@ -190,12 +161,17 @@ async def change_account(
         is_own = by.actor.user_id == user_id
         if is_own and changed.plan != user.plan:
             raise PermissionDenied("You cannot change your own plan; ask another admin.")
+        suspends = suspended and user.suspended_at is None
+        if user.role == "admin" and (suspends or changed.role != "admin"):
+            await keep_an_admin(env, change, user.id)
+        if suspends and is_own:
+            raise PermissionDenied("You cannot suspend yourself; ask another admin.")
         if changed != user:
-            user = await store_change(env, change, user, changed)
-        if suspended and user.suspended_at is None:
-            user = await _suspend(env, change, user)
-            if is_own:  # after the last admin was refused, whom nobody could suspend
-                raise _not_yourself()
+            before, user = user, await store_change(env, change, user, changed)
+            await tell_changed(env, change, before, user)
+        if suspends:
+            user = await set_suspended(env, change, user, change.now)
+            await notify(env, change, user, "suspended")
         elif suspended is False and user.suspended_at is not None:
             user = await set_suspended(env, change, user, None)
         return user
@@ -209,60 +185,13 @@ async def change_account(
 
 
 async def suspend(env: Environment, user_id: int, by: Author) -> User:
-    """Suspends an account and tells it by mail. Its sessions, logins and consents end for good; its
-    API keys fail until it is resumed. An account that is already suspended stays as it is.
-
-    Raises `NotFound`, `Conflict` for the last admin and for a mirror, and `PermissionDenied` for
-    the caller's own account, and for an admin without the scope `admin`.
-    """
-    if by.actor.user_id == user_id:
-        raise _not_yourself()
-
-    async def work(change: Change) -> User:
-        user = await _locked(env, change, user_id)
-        if user.suspended_at is not None:
-            return user
-        return await _suspend(env, change, user)
-
-    user = await env.change(by, work)
-    await try_to_update_mirror(env, user_id)
-    return user
+    """Suspends an account, if it is not suspended yet. Raises what `change_account` raises."""
+    return await change_account(env, user_id, {"suspended": True}, by)
 
 
 async def resume(env: Environment, user_id: int, by: Author) -> User:
-    """Ends an account's suspension: its API keys work again. Raises what `suspend` raises, except
-    for the caller's own account and the last admin."""
-
-    async def work(change: Change) -> User:
-        user = await _locked(env, change, user_id)
-        if user.suspended_at is None:
-            return user
-        return await set_suspended(env, change, user, None)
-
-    user = await env.change(by, work)
-    await try_to_update_mirror(env, user_id)
-    return user
-
-
-async def _suspend(env: Environment, change: Change, user: User) -> User:
-    if user.role == "admin":
-        await keep_an_admin(env, change, user.id)
-    suspended = await set_suspended(env, change, user, change.now)
-    await notify(env, change, suspended, "suspended")
-    return suspended
-
-
-def _not_yourself() -> PermissionDenied:
-    return PermissionDenied("You cannot suspend yourself; ask another admin.")
-
-
-async def _locked(env: Environment, change: Change, user_id: int) -> User:
-    user = await locked_user(env, change, user_id)
-    if user.account_id is not None:
-        raise Conflict("This user mirrors a live account: change that account instead.")
-    if user.role == "admin" and not change.by.may("admin"):
-        raise admins_only()
-    return user
+    """Ends an account's suspension, if there is one. Raises what `change_account` raises."""
+    return await change_account(env, user_id, {"suspended": False}, by)
 
 
 QUOTA_PERIOD = 1.0

@@ -152,7 +152,7 @@ async def change_account(request: BodyRequest[ChangeAccount]) -> Reply:
     env, user_id = request.environment, request.resource_id
     shown = partial(account_body, second_factor=await has_second_factor(env, user_id))
     check = precondition(request, shown)
-    user = await accounts.change_account(env, user_id, sent(request.body), check, request.by)
+    user = await accounts.change_account(env, user_id, sent(request.body), request.by, check)
     return json_reply(200, Single(shown(user)), etag_header(shown(user)))
 
 

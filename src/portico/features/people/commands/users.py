@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable, Sequence
 from getpass import getpass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -36,20 +36,9 @@ with lazy_imports():
     from portico.features.signin import storage as signin_storage
     from portico.web import envelope, reading
 
-_SUSPEND = """\
-The account loses all access immediately: its sessions, logins and grants end for good, and its API
-keys stop working until it is resumed. Nothing of it is deleted. The same applies to its mirror in
-the sandbox. Of an admin, invitations and reset links that nobody has used end too, and the keys are
-named that they created for others: these still work. The last admin cannot be suspended."""
-
-_RESUME = """\
-The user can sign in again, and their API keys work again immediately. The same applies to the
-account's mirror in the sandbox."""
-
-_RESET = (
-    "For users who lost them. Their app, passkeys and recovery codes stop working, and they are"
-    "\nnotified by e-mail. Where a second factor is required, they set one up at the next sign-in."
-)
+_INVITE = """\
+Prints a link for you to pass on. With a mail server, it is also sent by e-mail. It works
+once, within seven days, and replaces an earlier link to the same address."""
 
 _ROLES = f"{', '.join(ROLES)}, or one from the settings"
 
@@ -70,116 +59,47 @@ def add_to(commands: Commands) -> None:
     )
     create.add_argument("--email", metavar="E", required=True, help="e-mail, to sign in with")
     create.add_argument("--name", metavar="N", required=True, help="name, 2 to 100 characters")
-    create.add_argument(
-        "--role",
-        metavar="R",
-        choices=Suggested(ROLES),
-        default="viewer",
-        help=f"{_ROLES} (default viewer)",
-    )
-    create.add_argument("--plan", metavar="P", default="free", help="plan (default free)")
+    _add_role_and_plan(create)
     create.add_argument(
         "--password-stdin", action="store_true", help="read the password from standard input"
     )
     add_sandbox(create)
-    _add_invite(users)
-    listing = users.verb("list", run_list, "list users, oldest first")
-    listing.add_argument(
-        "--role", metavar="R", choices=Suggested(ROLES), help=f"only this role: {_ROLES}"
-    )
-    add_sandbox(listing)
-    show = users.verb("show", run_show, "show one user")
-    show.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
-    add_sandbox(show)
-    plan = users.verb(
-        "set-plan",
-        run_set_plan,
-        "move an account to another plan",
-        "It takes effect immediately; used requests stay counted. The same applies to the account's"
-        "\nmirror in the sandbox.",
-    )
-    plan.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
-    plan.add_argument(
-        "plan", metavar="PLAN", help="free, pro, enterprise, or one from the settings"
-    )
-    add_sandbox(plan)
-    role = users.verb(
-        "set-role",
-        run_set_role,
-        "give an account another role",
-        "It takes effect immediately, in the sandbox too. The last admin cannot get another role.",
-    )
-    role.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
-    role.add_argument("role", metavar="ROLE", choices=Suggested(ROLES), help=_ROLES)
-    add_sandbox(role)
-    _add_access(users)
-
-
-def _add_invite(users: Commands) -> None:
-    """Declares `portico users invite`."""
     invite = users.verb(
-        "invite",
-        run_invite,
-        "invite someone, who chooses their own password",
-        "Prints a link for you to pass on. With a mail server, it is also sent by e-mail. It works"
-        "\nonce, within seven days, and replaces an earlier link to the same address.",
+        "invite", run_invite, "invite someone, who chooses their own password", _INVITE
     )
-    invite.add_argument(
-        "email",
-        metavar="EMAIL",
-        type=by_rule(lambda given: domain_users.email(given)),
-        help="e-mail to invite",
-    )
-    invite.add_argument(
-        "--name",
-        metavar="N",
-        type=by_rule(lambda given: domain_users.name(given)),
-        help="name, which they can change",
-    )
-    invite.add_argument(
+    email = by_rule(lambda given: domain_users.email(given))
+    invite.add_argument("email", metavar="EMAIL", type=email, help="e-mail to invite")
+    name = by_rule(lambda given: domain_users.name(given))
+    invite.add_argument("--name", metavar="N", type=name, help="name, which they can change")
+    _add_role_and_plan(invite)
+    listing = users.verb("list", run_list, "list users, oldest first")
+    only = f"only this role: {_ROLES}"
+    listing.add_argument("--role", metavar="R", choices=Suggested(ROLES), help=only)
+    add_sandbox(listing)
+    for verb, (run, summary, details) in _OF_ACCOUNTS.items():
+        command = users.verb(verb, run, summary, details)
+        command.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
+        if verb == "set-plan":
+            plans = "free, pro, enterprise, or one from the settings"
+            command.add_argument("plan", metavar="PLAN", help=plans)
+        if verb == "set-role":
+            command.add_argument("role", metavar="ROLE", choices=Suggested(ROLES), help=_ROLES)
+        if verb == "delete":
+            needed = "required, because it cannot be undone"
+            command.add_argument("--yes", action="store_true", help=needed)
+        if verb != "reset-password":
+            add_sandbox(command)
+
+
+def _add_role_and_plan(command: ArgumentParser) -> None:
+    command.add_argument(
         "--role",
         metavar="R",
         choices=Suggested(ROLES),
         default="viewer",
         help=f"{_ROLES} (default viewer)",
     )
-    invite.add_argument("--plan", metavar="P", default="free", help="plan (default free)")
-
-
-def _add_access(users: Commands) -> None:
-    """Declares the commands that remove or restore access to an account."""
-    for verb, run, summary, details in (
-        ("suspend", run_suspend, "suspend an account", _SUSPEND),
-        ("resume", run_resume, "end the suspension of an account", _RESUME),
-        (
-            "reset-second-factor",
-            run_reset_second_factor,
-            "remove an account's second factors",
-            _RESET,
-        ),
-    ):
-        change = users.verb(verb, run, summary, details)
-        change.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
-        add_sandbox(change)
-    reset = users.verb(
-        "reset-password",
-        run_reset_password,
-        "print a link for a user to choose a new password",
-        "Pass it on so that only the user can read it. It works once, within 24 hours. Until it is"
-        "\nused, the old password keeps working.",
-    )
-    reset.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
-    delete = users.verb(
-        "delete",
-        run_delete,
-        "delete an account for good",
-        "Its keys, sessions, grants and mirror are deleted too. Of an admin, invitations and reset"
-        "\nlinks that nobody has used end, and the keys are named that they created for others:"
-        "\nthese still work. The last admin cannot be deleted.",
-    )
-    delete.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
-    delete.add_argument("--yes", action="store_true", help="required, because it cannot be undone")
-    add_sandbox(delete)
+    command.add_argument("--plan", metavar="P", default="free", help="plan (default free)")
 
 
 def run_create(settings: Settings, chosen: Namespace) -> None:
@@ -239,11 +159,7 @@ def _checked(values: dict[str, str]) -> dict[str, str]:
 
 def run_set_plan(settings: Settings, chosen: Namespace) -> None:
     _check_plan(settings, chosen.plan)
-    user = prepared.in_environment(
-        settings,
-        chosen,
-        lambda env: accounts.set_plan(env, chosen.email, chosen.plan, audit.OPERATOR),
-    )
+    user = _changed(settings, chosen, plan=chosen.plan)
     answer(
         {"id": user.id, "email": user.email, "plan": user.plan},
         f"{plain(user.email)} now has the plan {user.plan}.",
@@ -306,11 +222,7 @@ def run_invite(settings: Settings, chosen: Namespace) -> None:
 
 def run_set_role(settings: Settings, chosen: Namespace) -> None:
     _check_role(settings, chosen.role)
-    user = prepared.in_environment(
-        settings,
-        chosen,
-        lambda env: accounts.set_role(env, chosen.email, chosen.role, audit.OPERATOR),
-    )
+    user = _changed(settings, chosen, role=chosen.role)
     answer(
         {"id": user.id, "email": user.email, "role": user.role},
         f"{plain(user.email)} now has the role {user.role}.",
@@ -352,15 +264,12 @@ def _naming_keys(act: Act[User]) -> Act[tuple[User, list[MadeKey]]]:
     """What `act` does, and the keys that the account created for others, which still work."""
 
     async def work(env: Environment, user_id: int, by: Author) -> tuple[User, list[MadeKey]]:
-        mirror = (
-            None
-            if env.mirror is None
-            else await env.mirror[people_storage.Users].by_account(user_id)
-        )
+        mirror_id = None
+        if env.mirror is not None:
+            mirror = await env.mirror[people_storage.Users].by_account(user_id)
+            mirror_id = None if mirror is None else mirror.id
         user = await act(env, user_id, by)
-        return user, await api_keys.keys_for_others(
-            env, user_id, None if mirror is None else mirror.id
-        )
+        return user, await api_keys.keys_for_others(env, user_id, mirror_id)
 
     return work
 
@@ -468,6 +377,12 @@ async def _shown(env: Environment, email: str) -> dict[str, Any]:
     }
 
 
+def _changed(settings: Settings, chosen: Namespace, **values: str) -> User:
+    return _on_account(
+        settings, chosen, lambda env, user_id, by: accounts.change_account(env, user_id, values, by)
+    )
+
+
 def _on_account(settings: Settings, chosen: Namespace, act: Act[T]) -> T:
     async def work(env: Environment) -> T:
         user = await accounts.account(env, chosen.email)
@@ -489,3 +404,59 @@ def _check_plan(settings: Settings, plan: str) -> None:
         raise CommandError(
             f"there is no plan {plain(plan)}; there are {', '.join(settings.plans)}", 2
         )
+
+
+_OF_ACCOUNTS: dict[str, tuple[Callable[[Settings, Namespace], None], str, str]] = {
+    "show": (run_show, "show one user", ""),
+    "set-plan": (
+        run_set_plan,
+        "move an account to another plan",
+        """\
+It takes effect immediately; used requests stay counted. The same applies to the account's
+mirror in the sandbox.""",
+    ),
+    "set-role": (
+        run_set_role,
+        "give an account another role",
+        "It takes effect immediately, in the sandbox too. The last admin cannot get another role.",
+    ),
+    "suspend": (
+        run_suspend,
+        "suspend an account",
+        """\
+The account loses all access immediately: its sessions, logins and grants end for good, and its API
+keys stop working until it is resumed. Nothing of it is deleted. The same applies to its mirror in
+the sandbox. Of an admin, invitations and reset links that nobody has used end too, and the keys are
+named that they created for others: these still work. The last admin cannot be suspended.""",
+    ),
+    "resume": (
+        run_resume,
+        "end the suspension of an account",
+        """\
+The user can sign in again, and their API keys work again immediately. The same applies to the
+account's mirror in the sandbox.""",
+    ),
+    "reset-second-factor": (
+        run_reset_second_factor,
+        "remove an account's second factors",
+        """\
+For users who lost them. Their app, passkeys and recovery codes stop working, and they are
+notified by e-mail. Where a second factor is required, they set one up at the next sign-in.""",
+    ),
+    "reset-password": (
+        run_reset_password,
+        "print a link for a user to choose a new password",
+        """\
+Pass it on so that only the user can read it. It works once, within 24 hours. Until it is
+used, the old password keeps working.""",
+    ),
+    "delete": (
+        run_delete,
+        "delete an account for good",
+        """\
+Its keys, sessions, grants and mirror are deleted too. Of an admin, invitations and reset
+links that nobody has used end, and the keys are named that they created for others:
+these still work. The last admin cannot be deleted.""",
+    ),
+}
+"""The verbs about one account: what they run, their summary, and the details of their help."""
