@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from hypothesis import settings
 from documents import ROOT
 from portico_client import AsyncClient, Client
 from portico_client.errors import PorticoError
-from portico_client.flow import Flow, Pause, Request, Response
+from portico_client.flow import Response
 
 CASES = settings(deadline=None)
 """How properties are tried: on a busy machine one case may take a while."""
@@ -68,28 +68,6 @@ class Parts(httpx.SyncByteStream, httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         self.closed = True
-
-
-def drive(flow: Flow[Any], steps: Iterable[Response | PorticoError]) -> tuple[Any, list[Any]]:
-    """What a flow returns or raises when its requests go like this, and all that it asked for."""
-    left, asked = iter(steps), []
-    outcome: Any = None
-    try:
-        wanted: Any = next(flow)
-        while True:
-            asked.append(wanted)
-            step = next(left) if isinstance(wanted, Request) else None
-            wanted = flow.throw(step) if isinstance(step, PorticoError) else flow.send(step)
-    except StopIteration as done:
-        outcome = done.value
-    except PorticoError as error:
-        outcome = error
-    return outcome, asked
-
-
-def pauses(asked: list[Any]) -> list[float]:
-    """How long a flow waited."""
-    return [one.seconds for one in asked if isinstance(one, Pause)]
 
 
 class Scripted(httpx.BaseTransport, httpx.AsyncBaseTransport):

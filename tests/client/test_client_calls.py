@@ -11,6 +11,7 @@ import pytest
 from oauth.authority import Authority
 from portico_client import (
     AsyncClient,
+    AuthenticationRequired,
     Client,
     Conflict,
     Duplicate,
@@ -245,3 +246,38 @@ async def test_both_faces_manage_people_and_applications(
     hour = datetime.now(UTC) - timedelta(hours=1)
     for rows in (client.usage.list(by="hour"), await async_client.usage.list(from_=hour, by="day")):
         assert all(row.requests >= row.refused for row in rows)
+
+
+def test_a_narrow_key_is_made_used_listed_and_revoked(
+    served: Authority, ca: str, client: Client
+) -> None:
+    end = datetime.now(UTC).replace(microsecond=0) + timedelta(days=3)
+    made = client.api_keys.create(
+        name="Till",
+        type="live",
+        scopes=["read:products"],
+        networks=["127.0.0.0/8"],
+        expires_at=end,
+    )
+    assert made.key not in repr(made)
+    assert (made.scopes, made.networks) == (("read:products",), ("127.0.0.0/8",))
+    assert (made.expires_at, made.status) == (end, "active")
+    with Client(made.key, base_url=served.api, ca=ca) as narrow:
+        assert narrow.products.list(limit=1).page(1) is not None
+        for beyond in (narrow.users.list(), narrow.api_keys.list()):
+            with pytest.raises(PermissionDenied):
+                beyond.page(1)
+        read = client.api_keys.get(made.id)
+        assert made.key.endswith(read.hint[-4:])
+        assert [one.id for one in client.api_keys.list()][:1] == [made.id], "the newest first"
+        client.api_keys.revoke(made.id)
+        assert client.api_keys.get(made.id).status == "revoked"
+        with pytest.raises(AuthenticationRequired):
+            narrow.products.list(limit=1).page(1)
+    with pytest.raises(NotFound):
+        client.api_keys.revoke(2**40)
+    with pytest.raises(ValidationError) as faulty:
+        client.api_keys.create(
+            name="Till", type="live", networks=["10.0.0.1/8"], expires_at=end - timedelta(days=9)
+        )
+    assert {fault.field for fault in faulty.value.details} == {"networks.0", "expires_at"}

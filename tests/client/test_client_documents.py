@@ -1,8 +1,6 @@
 """The library's README does what it says, and its reference is current."""
 
 import json
-import re
-import runpy
 import socket
 import threading
 from collections.abc import Iterator
@@ -17,9 +15,6 @@ from client.delivering import BODY, PING, UNFINISHED, signed
 from documents import ROOT, Document
 from oauth.authority import WEB_APP, Authority
 from oauth.visiting import Browser
-from portico.core.plans import DEFAULT_PLANS
-from portico.mounts import V1
-from portico.openapi.document import DocumentPart, document
 
 HOME = ROOT / "clients/python"
 README = Document(HOME / "README.md", (HOME / "README.md").read_text("utf-8"))
@@ -93,19 +88,6 @@ def test_readme_runs_from_top_to_bottom(
     assert names["store"]["api_key"] == names["rotated"].key
     for name in ("client", "app", "verifier"):
         names[name].close()
-
-
-def test_generated_modules_and_the_reference_are_current() -> None:
-    described = document(
-        DocumentPart("/v1", V1), DocumentPart("/auth", ()), DEFAULT_PLANS, site_name="Portico"
-    )
-    made = runpy.run_path(str(HOME / "generate.py"))["generated"](json.loads(json.dumps(described)))
-    for path, text in made.items():
-        assert path.read_text("utf-8") == text, f"{path.name}: run clients/python/generate.py"
-        if path.stem in ("client", "apps", "verifiers"):
-            assert not re.search(r"asyncio|Tasks|Async[A-Z]|\bawait\b", text)
-    reference = runpy.run_path(str(HOME / "reference.py"))["reference"]()
-    assert REFERENCE.text == reference, "run clients/python/reference.py"
 
 
 @pytest.mark.parametrize("doc", [README, REFERENCE], ids=lambda doc: doc.path.name)

@@ -5,7 +5,6 @@ about the comment.
 """
 
 import copy
-import json
 import pickle
 import typing
 from collections.abc import Mapping
@@ -14,10 +13,8 @@ from decimal import Decimal
 from typing import Any, assert_never, assert_type
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from client.scripted import CASES, KEY, PLACE, Scripted, answer
+from client.scripted import KEY, PLACE, Scripted, answer
 from driving import Api, settings_for
 from event_examples import examples
 from portico.features.events.payloads import event_data
@@ -34,7 +31,6 @@ from portico_client import (
     UnknownEvent,
     User,
 )
-from portico_client.reading import decode, event
 
 AT = datetime(2026, 3, 15, 12, tzinfo=UTC)
 NEWER = {
@@ -87,19 +83,6 @@ def test_a_type_or_shape_of_a_newer_server_is_told_and_holds_nothing_up(
         assert one == UnknownEvent(18, "unknown", AT, data, None, "product.created")
     updated = made["product.updated"]
     assert read({**updated, "previous": {**updated["previous"], "weight": 3}}) == read(updated)
-
-
-@settings(CASES, max_examples=30)
-@given(
-    st.recursive(
-        st.none() | st.integers() | st.text(),
-        lambda one: st.lists(one) | st.dictionaries(st.text(), one),
-    )
-)
-def test_no_data_at_all_breaks_a_reader(value: Any) -> None:
-    for name in typing.get_args(EventType):
-        told = {**NEWER, "type": name, "data": {"id": value}, "previous": value}
-        assert event(decode(json.dumps(told).encode())).id == 18
 
 
 @pytest.mark.parametrize("wrong", [{"id": "18"}, {"type": 5}, {"data": []}, {"timestamp": "then"}])

@@ -1,8 +1,6 @@
 """What users see: names, settings from the environment, and nothing that is secret."""
 
-import inspect
 import logging
-import re
 import subprocess
 import sys
 import traceback
@@ -16,61 +14,20 @@ import pytest
 
 import portico_client
 from client.scripted import KEY, ME, PLACE, TOKENS, Scripted, answer, refusal
-from documents import ROOT
 from oauth.authority import Authority
 from portico_client import (
     APIError,
     AsyncClient,
-    AsyncEventStream,
-    AsyncOAuthApp,
-    AsyncTokenVerifier,
     Client,
     ConnectionFailed,
-    EventStream,
     Login,
     OAuthApp,
     OAuthTokens,
     SessionLogin,
-    TokenVerifier,
     UntrustedCertificate,
 )
-from portico_client import async_client as asynchronous
-from portico_client import client as blocking
 
 SECRET = "s3cr3t-that-nobody-may-see"
-
-PAIRS: list[tuple[Any, Any]] = [
-    (blocking.Client, asynchronous.AsyncClient),
-    (blocking.Products, asynchronous.AsyncProducts),
-    (blocking.Users, asynchronous.AsyncUsers),
-    (blocking.ApiKeys, asynchronous.AsyncApiKeys),
-    (blocking.Listing, asynchronous.AsyncListing),
-    (blocking.Events, asynchronous.AsyncEvents),
-    (blocking.EventListing, asynchronous.AsyncEventListing),
-    (blocking.Webhooks, asynchronous.AsyncWebhooks),
-    (EventStream, AsyncEventStream),
-    (OAuthApp, AsyncOAuthApp),
-    (TokenVerifier, AsyncTokenVerifier),
-]
-
-
-def public(kind: Any) -> dict[str, Any]:
-    """The functions of a class that are for its users, `__init__` among them."""
-    members = inspect.getmembers(kind, inspect.isfunction)
-    return {name: one for name, one in members if not name.startswith("_") or name == "__init__"}
-
-
-@pytest.mark.parametrize(("face", "other"), PAIRS, ids=lambda kind: kind.__name__)
-def test_both_faces_have_the_same_calls(face: Any, other: Any) -> None:
-    ours, theirs = public(face), public(other)
-    assert ours.keys() == theirs.keys()
-    for name in ours:
-        assert inspect.getdoc(ours[name]) == inspect.getdoc(theirs[name]), name
-        one, two = (
-            re.sub(r"\bAsync", "", str(inspect.signature(function)))
-            for function in (ours[name], theirs[name])
-        )
-        assert re.sub(r"async_client", "client", two) == one, name
 
 
 def test_the_public_names_are_these() -> None:
@@ -83,8 +40,6 @@ def test_the_public_names_are_these() -> None:
         if isinstance(value, type) and value.__module__.startswith("portico_client")
     }
     assert kinds <= named
-    both = {kind.__name__ for pair in PAIRS for kind in pair}
-    assert both <= named
     with pytest.raises(AttributeError, match="Verifier"):
         portico_client.Verifier  # type: ignore[attr-defined]  # noqa: B018 - the look-up is the test
 
@@ -175,6 +130,8 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"api_key": KEY, "verify": 1}, TypeError, "verify"),
     *(({"api_key": KEY, name: value}, ValueError, name)
       for name, value in (("timeout", 0), ("timeout", -5), ("patience", -1))),
+    *(({"api_key": KEY, "retries": times}, ValueError, "0 to 3")
+      for times in (-1, 4, 1.5, "3", None)),
 ]  # fmt: skip
 
 
@@ -247,10 +204,3 @@ def test_neither_errors_nor_logs_show_a_secret(caplog: pytest.LogCaptureFixture)
             shown = "".join(traceback.format_exception(failed.value))
             assert SECRET not in shown + repr(failed.value) + repr(script.requests)
     assert SECRET not in caplog.text
-
-
-def test_the_distribution_is_typed_and_depends_on_httpx_alone() -> None:
-    project = (ROOT / "clients/python/pyproject.toml").read_text()
-    required = project.partition("dependencies = [")[2].partition("]\n")[0]
-    assert re.findall(r'"([a-z]+)', required) == ["httpx"]
-    assert (Path(portico_client.__file__).parent / "py.typed").exists()

@@ -7,16 +7,12 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from client.issuing import AUTH, published, signed_token
-from client.scripted import CASES, TOKENS, Scripted, answer
+from client.scripted import TOKENS, Scripted, answer
 from oauth.authority import WEB_APP, Authority, Registered
 from oauth.visiting import Browser
 from portico_client import (
-    AsyncClient,
-    AsyncOAuthApp,
     Authorization,
     CallbackRejected,
     Client,
@@ -81,21 +77,6 @@ def test_a_user_signs_in_and_tokens_are_renewed_and_ended(
         assert (refused.value.status, refused.value.code) == (400, "invalid_grant")
 
 
-async def test_the_asynchronous_face_does_the_same(
-    served: Authority, facts: dict[str, Any], ca: str, browser: Browser
-) -> None:
-    async with AsyncOAuthApp(**facts) as app:
-        begun = app.begin(SCOPE)
-        tokens = await app.complete(browser.decide(begun.url), begun)
-        assert tokens.identity is not None
-        async with AsyncClient(auth=tokens, base_url=served.api, ca=ca) as client:
-            assert (await client.me()).id == tokens.identity.user_id
-        await app.revoke(tokens)
-        async with AsyncClient(auth=tokens, base_url=served.api, ca=ca) as client:
-            with pytest.raises(OAuthError):
-                await client.me()
-
-
 def test_a_public_client_needs_no_secret(served: Authority, ca: str, browser: Browser) -> None:
     registered = served.register("http://127.0.0.1/callback", "--public")
     here = "http://127.0.0.1:8123/callback"
@@ -154,36 +135,6 @@ def test_an_authorization_asks_for_a_code_with_state_nonce_and_pkce() -> None:
 
 GOOD = {"code": "c0de", "state": "right", "iss": AUTH}
 BEGUN = Authorization("", "openid", "right", "nonce", "verifier")
-
-
-@CASES
-@example(GOOD, "")
-@example({**GOOD, "state": "other"}, "&state=right")
-@example(GOOD, "&code=other")
-@given(
-    st.fixed_dictionaries(
-        {"code": st.text()},
-        optional={
-            "state": st.sampled_from(["right", "Right", "righ", "right ", ""]) | st.text(),
-            "iss": st.sampled_from([AUTH, f"{AUTH}/", "https://evil.example/auth", ""]) | st.text(),
-            "error": st.just("access_denied"),
-        },
-    ),
-    st.sampled_from(["", "", "", "&state=right", "&code=other", "&iss=x"]),
-)
-def test_no_code_is_sent_unless_state_and_issuer_are_ours(
-    parameters: dict[str, str], added: str
-) -> None:
-    app, script = stand_in(answer(400, {"error": "invalid_grant"}))
-    url = f"{WEB_APP}?{urlencode(parameters)}{added}"
-    sent = parse_qsl(urlsplit(url).query, keep_blank_values=True)
-    once = len({name for name, _ in sent}) == len(sent)
-    ours = once and {("state", "right"), ("iss", AUTH)} <= set(sent)
-    coded = ours and "error" not in parameters and parameters["code"] != ""
-    told = coded or (ours and "error" in parameters)
-    with pytest.raises(OAuthError if told else CallbackRejected):
-        app.complete(url, BEGUN)
-    assert len(script.requests) == (1 if coded else 0)
 
 
 def test_an_id_token_that_is_missing_or_of_another_access_token_is_refused() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client.scripted import (
+    ANYBODY,
     CASES,
     KEY,
     PLACE,
@@ -24,7 +25,7 @@ from client.scripted import (
     refusal,
     table,
 )
-from operating import TIMEOUT_SECONDS
+from operating import TIMEOUT_SECONDS, eventually
 from portico_client import (
     AsyncClient,
     Client,
@@ -35,6 +36,7 @@ from portico_client import (
     RateLimited,
     UnexpectedAnswer,
 )
+from portico_client.drivers import AT_ONCE
 from portico_client.sse import Message, Parser
 
 COMMENT = b":\n\n"
@@ -190,14 +192,6 @@ def test_ids_are_resumed_from_as_the_table_says(case: Any) -> None:
     assert stage.ids(len(case["ids"]) + 1)[-1] == 2
     sent = dict(stage.script.requests[1].headers.raw).get(b"last-event-id")
     assert (None if sent is None else sent.decode()) == case["asked"]
-
-
-@pytest.mark.parametrize("status", [500, 504, 429])
-def test_a_stream_comes_back_after_what_passes(status: int) -> None:
-    passing = refusal(status, "ANY", retry_after="2")
-    stage = Stage(stream(told(1)), *[passing] * 9, stream(told(2)))
-    assert stage.ids(2) == [1, 2]
-    assert set(ids_asked(stage.script)[1:]) == {"1"}
 
 
 def test_the_delays_grow_up_to_half_a_minute_and_begin_anew() -> None:
@@ -472,3 +466,39 @@ async def test_a_client_is_closed_at_once_where_a_renewal_pauses() -> None:
             await asyncio.to_thread(script.taken.wait)
         with pytest.raises(RuntimeError, match="closed"):
             await following
+
+
+class Held(httpx.AsyncBaseTransport):
+    """Holds calls until they may go on; streams are never answered."""
+
+    def __init__(self) -> None:
+        self.waiting = self.most = 0
+        self.go = asyncio.Event()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/stream"):
+            await asyncio.get_running_loop().create_future()
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        try:
+            await self.go.wait()
+        finally:
+            self.waiting -= 1
+        return httpx.Response(200, json={"data": ANYBODY})
+
+
+async def test_streams_take_no_calls_place_and_a_cancelled_call_gives_its_own_back() -> None:
+    held = Held()
+    async with AsyncClient(KEY, base_url=PLACE, transport=held) as client:
+        streams = [asyncio.ensure_future(anext(client.events.stream())) for _ in range(AT_ONCE)]
+        calls = [asyncio.ensure_future(client.me()) for _ in range(2 * AT_ONCE)]
+        await eventually(lambda: held.waiting == AT_ONCE, "the calls")
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        held.go.set()
+        assert (await client.me()).id == ANYBODY["id"]
+        for stream in streams:
+            stream.cancel()
+        await asyncio.gather(*streams, return_exceptions=True)
+    assert held.most == AT_ONCE

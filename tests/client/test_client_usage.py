@@ -14,22 +14,15 @@ import pytest
 
 from client.scripted import ANYBODY, KEY, PAGE, PLACE, PRODUCT, ROTATED, TOKENS, Scripted, answer
 from portico_client import (
-    AsyncOAuthApp,
-    Authorization,
-    CallbackRejected,
     Client,
     CreatedUser,
-    Fault,
     Image,
     Listing,
     Login,
-    OAuthApp,
-    OAuthTokens,
     Page,
     Product,
     ProductFilters,
     ProductItem,
-    RateLimited,
     RotatedKey,
     User,
 )
@@ -67,31 +60,6 @@ def test_every_call_has_the_type_that_it_gives(client: Client) -> None:
     user = client.users.create(name="Ada", email="a@b.example", password="Secret12")
     assert_type(user, CreatedUser)
     assert_type(client.api_keys.rotate(), RotatedKey)
-
-
-async def test_applications_give_tokens_that_clients_take() -> None:
-    bought = {"access_token": "a", "token_type": "Bearer", "expires_in": 60}
-    begun = Authorization("", "read:users", "state", "nonce", "verifier")
-    callback = "https://shop.example/?code=c&state=state&iss=https://portico.example/auth"
-    here, there = "https://shop.example/", "https://portico.example/auth"
-    script, again = Scripted(answer(200, bought)), Scripted(answer(200, bought))
-    with OAuthApp("client", "s", redirect_uri=here, auth_url=there, transport=script) as app:
-        assert_type(app.begin("read:users"), Authorization)
-        got = app.complete(callback, begun)
-        assert_type(got, OAuthTokens)
-        assert_type(got.expires_at, datetime | None)
-    async with AsyncOAuthApp("client", redirect_uri=here, auth_url=there, transport=again) as other:
-        assert_type(await other.complete(callback, begun), OAuthTokens)
-        with contextlib.suppress(CallbackRejected):
-            await other.complete(here, begun)
-    Client(auth=got).close()
-
-
-def test_errors_have_what_they_promise() -> None:
-    error = RateLimited(429, "RATE_LIMITED", "No.", [Fault("a", "b")], None, 3)
-    assert_type(error.retry_after, int | None)
-    assert_type(error.details, tuple[Fault, ...])
-    assert_type(error.request_id, str | None)
 
 
 def test_what_is_wrong_is_seen_before_it_runs() -> None:

@@ -12,14 +12,14 @@ import pytest
 from joserfc import jwt
 
 from client.issuing import AUTH, BASE, GOOD, NOW, key, published, signed_token
-from client.scripted import Scripted, refusal
+from client.scripted import Scripted
 from client.signing import PASSWORD, Watched
 from driving import Api
 from oauth.authority import Authority
 from operating import TIMEOUT_SECONDS
 from portico.core.audit import OPERATOR
 from portico.features.access.signing import Signer
-from portico_client import APIError, AsyncTokenVerifier, InvalidToken, TokenVerifier
+from portico_client import AsyncTokenVerifier, InvalidToken, TokenVerifier
 from signing_in import Visitor
 
 
@@ -96,14 +96,6 @@ def test_a_forged_token_is_not_believed(forge: Callable[[], str]) -> None:
     with pytest.raises(InvalidToken) as refused:
         mine.verify(forge())
     assert "eyJ" not in str(refused.value)
-
-
-def test_an_issuer_that_cannot_be_asked_is_no_reason_to_disbelieve() -> None:
-    mine, script = verifier(refusal(404, "RESOURCE_NOT_FOUND"))
-    for _ in range(2):
-        with pytest.raises(APIError):
-            mine.verify(signed_token())
-    assert len(script.requests) == 1
 
 
 class Answering(httpx.AsyncBaseTransport):

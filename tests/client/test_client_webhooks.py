@@ -1,7 +1,6 @@
 """Webhooks, and their deliveries: what the published library and the server sign is verified."""
 
 from base64 import b64encode
-from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from email.message import Message
@@ -16,7 +15,6 @@ from standardwebhooks import Webhook
 from client.delivering import BODY, NOW, SECRET, signed
 from client.scripted import CASES, KEY, PLACE, Scripted, answer
 from portico_client import (
-    AsyncClient,
     Client,
     Conflict,
     InvalidDelivery,
@@ -24,11 +22,9 @@ from portico_client import (
     PreconditionFailed,
     Product,
     ProductUpdatedEvent,
-    SecretLost,
     ValidationError,
     verify_webhook,
 )
-from portico_client.client import Webhooks
 
 HERE = "https://shop.example/hooks"
 
@@ -126,21 +122,6 @@ def test_a_webhook_is_made_read_changed_and_deleted(client: Client) -> None:
         client.webhooks.create(url="https://127.0.0.1/hooks", types=["nothing"])
 
 
-async def test_the_asynchronous_face_does_the_same(async_client: AsyncClient) -> None:
-    webhooks = async_client.webhooks
-    made = await webhooks.create(url=HERE, types=["*"])
-    assert await webhooks.get(made.id) in await webhooks.list()
-    changed = await webhooks.update(made.id, description="All", if_match=made.etag)
-    assert changed.description == "All"
-    assert (await webhooks.rotate_secret(made.id)).secret != made.secret
-    await webhooks.test(made.id)
-    with pytest.raises(NotFound):
-        await webhooks.redeliver(made.id, 2**40)
-    await webhooks.delete(made.id)
-    with pytest.raises(NotFound):
-        await webhooks.deliveries(made.id).page(1)
-
-
 def test_deliveries_are_read_page_after_page_and_sent_again() -> None:
     def page(*ids: int, **headers: str) -> Any:
         facts = {"event_id": 17, "type": "ping", "status": "pending", "attempts": 1}
@@ -160,25 +141,3 @@ def test_deliveries_are_read_page_after_page_and_sent_again() -> None:
     assert first.next_attempt_at == datetime(2026, 3, 15, 12, 0, 5, tzinfo=UTC)
     assert script.requests[-1].url.path == "/v1/webhooks/5/deliveries/9/redeliver"
     assert script.requests[-1].headers["idempotency-key"]
-
-
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda webhooks: webhooks.create(url=HERE, types=["*"]),
-        lambda webhooks: webhooks.rotate_secret(5),
-    ],
-)
-def test_a_secret_whose_answer_was_lost_says_so(act: Callable[[Webhooks], object]) -> None:
-    at = "2026-03-15T12:00:00.000Z"
-    hook = {"id": 5, "url": HERE, "types": ["*"], "description": "", "status": "enabled"}
-    hook |= {"disabled_reason": None, "created_at": at, "updated_at": at}
-    replayed = answer(201, {"data": hook}, idempotent_replayed="true")
-    script = Scripted(httpx.ReadError("lost"), replayed)
-    with (
-        Client(KEY, base_url=PLACE, transport=script, sleep=lambda _: None) as client,
-        pytest.raises(SecretLost, match=r"webhook 5 .* rotate it"),
-    ):
-        act(client.webhooks)
-    first, again = script.requests
-    assert first.headers["idempotency-key"] == again.headers["idempotency-key"]
