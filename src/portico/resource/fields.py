@@ -503,7 +503,7 @@ class MomentField(Field):
     shown = "timestamp({})"
 
     def reader(self) -> FieldKind:
-        return Text(moment)  # type: ignore[arg-type]  # a text is stored as a number
+        return Text(moment)  # a text is stored as a number
 
     def show(self, stored: Any) -> Any:
         return timestamp(stored)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sized
 from decimal import Decimal
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -17,35 +17,40 @@ from portico.web.reading import fields as fields_of
 _BEYOND = Decimal(10**40)
 
 
-def _ruled(rule: Callable[[Any], Any], value: Any, path: str, faults: Faults) -> Any:
-    try:
-        return rule(value)
-    except BrokenRule as error:
-        faults.breaks_rule(path, str(error))
-        return None
+class _Ruled:
+    """A JSON value of one type that satisfies a rule of the domain."""
 
+    _type: ClassVar[str]
 
-class Text:
-    """A JSON string that satisfies a rule of the domain."""
-
-    def __init__(self, rule: Callable[[str], str], **schema: Any) -> None:
+    def __init__(self, rule: Callable[[Any], Any], **schema: Any) -> None:
         """`schema` adds to the facts of the rule."""
         self._rule = rule
         self._schema = schema
 
+    def schema(self) -> dict[str, Any]:
+        return {"type": self._type, **facts(self._rule), **self._schema}
+
+    def _ruled(self, value: Any, path: str, faults: Faults) -> Any:
+        try:
+            return self._rule(value)
+        except BrokenRule as error:
+            faults.breaks_rule(path, str(error))
+            return None
+
+
+class Text(_Ruled):
+    """A JSON string."""
+
+    _type = "string"
+
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `FieldKind.read`."""
         if not isinstance(value, str):
             faults.cannot_read(path, "must be a string")
         elif fault := text_fault(value):
             faults.cannot_read(path, fault)
         else:
-            return _ruled(self._rule, value, path, faults)
+            return self._ruled(value, path, faults)
         return None
-
-    def schema(self) -> dict[str, Any]:
-        """See `FieldKind.schema`."""
-        return {"type": "string", **facts(self._rule), **self._schema}
 
 
 def any_text(**schema: Any) -> Text:
@@ -53,16 +58,12 @@ def any_text(**schema: Any) -> Text:
     return Text(str, pattern=json_schema.TEXT, **schema)
 
 
-class Integer:
+class Integer(_Ruled):
     """A JSON number without a fraction."""
 
-    def __init__(self, rule: Callable[[int], int], **schema: Any) -> None:
-        """`schema` as in `Text`."""
-        self._rule = rule
-        self._schema = schema
+    _type = "integer"
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `FieldKind.read`."""
         # 5.0 is an integer in JSON Schema, and clients that compute in floats send it.
         if isinstance(value, Decimal) and value == value.to_integral_value():
             # No rule allows larger values, and converting a large exponent would take forever.
@@ -70,44 +71,30 @@ class Integer:
         if not isinstance(value, int) or isinstance(value, bool):
             faults.cannot_read(path, "must be an integer")
             return None
-        return _ruled(self._rule, value, path, faults)
-
-    def schema(self) -> dict[str, Any]:
-        """See `FieldKind.schema`."""
-        return {"type": "integer", **facts(self._rule), **self._schema}
+        return self._ruled(value, path, faults)
 
 
-class Number:
+class Number(_Ruled):
     """A JSON number, read exactly."""
 
-    def __init__(self, rule: Callable[[Decimal | int], int], **schema: Any) -> None:
-        """`schema` as in `Text`."""
-        self._rule = rule
-        self._schema = schema
+    _type = "number"
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `FieldKind.read`."""
         if not isinstance(value, int | Decimal) or isinstance(value, bool):
             faults.cannot_read(path, "must be a number")
             return None
-        return _ruled(self._rule, value, path, faults)
-
-    def schema(self) -> dict[str, Any]:
-        """See `FieldKind.schema`."""
-        return {"type": "number", **facts(self._rule), **self._schema}
+        return self._ruled(value, path, faults)
 
 
 class Boolean:
     """true or false."""
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `FieldKind.read`."""
         if not isinstance(value, bool):
             faults.cannot_read(path, "must be true or false")
         return value
 
     def schema(self) -> dict[str, Any]:
-        """See `FieldKind.schema`."""
         return {"type": "boolean"}
 
 
@@ -118,11 +105,9 @@ class Nullable:
         self._kind = kind
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `FieldKind.read`."""
         return None if value is None else self._kind.read(value, path, faults)
 
     def schema(self) -> dict[str, Any]:
-        """See `FieldKind.schema`."""
         schema = self._kind.schema()
         return {**schema, "type": [schema["type"], "null"]}
 
@@ -135,7 +120,6 @@ class FormOnly:
         self._kind = kind
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `FieldKind.read`."""
         form = Faults()
         self._kind.read(value, path, form)
         for fault in form.unreadable:
@@ -145,7 +129,6 @@ class FormOnly:
         return value
 
     def schema(self) -> dict[str, Any]:
-        """See `FieldKind.schema`."""
         return self._kind.schema()
 
 
@@ -156,11 +139,9 @@ class Object:
         self._shape = shape
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `FieldKind.read`."""
         return read_object(self._shape, value, path, faults)
 
     def schema(self) -> dict[str, Any]:
-        """See `FieldKind.schema`."""
         return object_schema(self._shape)
 
 
@@ -182,7 +163,6 @@ class Items:
         return self._limit if isinstance(self._limit, int) else len(self._limit)
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `FieldKind.read`."""
         if not isinstance(value, list):
             faults.cannot_read(path, "must be an array")
             return None
@@ -196,7 +176,6 @@ class Items:
         ]
 
     def schema(self) -> dict[str, Any]:
-        """See `FieldKind.schema`."""
         least = {"minItems": self._least} if self._least else {}
         return {"type": "array", "items": self._kind.schema(), "maxItems": self._most, **least}
 
@@ -210,7 +189,6 @@ class Texts:
         self._most = most
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `FieldKind.read`."""
         if not isinstance(value, dict):
             faults.cannot_read(path, "must be an object")
             return None
@@ -224,7 +202,6 @@ class Texts:
         }
 
     def schema(self) -> dict[str, Any]:
-        """See `FieldKind.schema`."""
         return {
             "type": "object",
             "propertyNames": self._name.schema(),

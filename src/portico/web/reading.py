@@ -282,7 +282,6 @@ class Param:
         self._schema = schema
 
     def read(self, value: str, path: str, faults: Faults) -> Any:
-        """See `FieldKind.read`."""
         if not value and not self._empty:
             faults.cannot_read(path, "must not be empty; omit the parameter instead")
             return None
@@ -293,7 +292,6 @@ class Param:
             return None
 
     def schema(self) -> dict[str, Any]:
-        """See `FieldKind.schema`."""
         return {**facts(self._parse), **self._schema}
 
 

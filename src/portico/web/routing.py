@@ -240,28 +240,6 @@ class Endpoint:
     """A mounted route. It copies what every request needs, so that each value is one attribute
     look-up."""
 
-    __slots__ = (
-        "body",
-        "cache_control",
-        "environment",
-        "handler",
-        "ids",
-        "media",
-        "name",
-        "never_refused",
-        "number",
-        "path",
-        "permit",
-        "public",
-        "query",
-        "reads",
-        "route",
-        "scope",
-        "shows",
-        "uncounted",
-        "whole",
-    )
-
     def __init__(self, route: AnyRoute, environment: str, path: str) -> None:
         """`environment` is the environment's name, `path` the pattern after the version, such as
         `/v1/products/{id}`. Both label the endpoint in metrics."""
