@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -46,19 +47,19 @@ from portico.outbound.forwarding import Forwarder
 from portico.resource.pages import pages
 from portico.resource.routes import routes as kind_routes
 from portico.settings import Settings
-from portico.web.api_responder import ApiResponder
+from portico.web.api_responder import ApiResponder, nothing_here
 from portico.web.authenticate import Authenticators
 from portico.web.cookies import Origins, session_cookie
 from portico.web.cors import Sharings, sharings
+from portico.web.messages import Reply, Request
 from portico.web.pages import sent_once
-from portico.web.pages.entrance import entrance_routes
-from portico.web.pages.files import PAGE_ASSETS, asset_routes
+from portico.web.pages.files import PAGE_ASSETS, REVALIDATED, asset, asset_routes, file_route
 from portico.web.pages.responder import PageResponder
 from portico.web.pages.search import search_page
-from portico.web.pages.site import Accounts, Dashboard, PageRoute, Site, routes
+from portico.web.pages.site import Accounts, Dashboard, PageRoute, Site, routes, see_other
 from portico.web.peers import Peers
 from portico.web.representations import Representations
-from portico.web.routing import Access, AnyRoute, Mount, Responder
+from portico.web.routing import Access, AnyRoute, Mount, Responder, Route
 
 SHOWING: tuple[PageRoute, ...] = (
     *operations_pages.OVERVIEW_PAGES,
@@ -233,8 +234,44 @@ def _files(
                 yield from service_docs_mounts(mount, bases, service, responder)
     for mount in pages:
         yield replace(mount, routes=asset_routes(PAGE_ASSETS), responder=responder)
-    entrance = entrance_routes(settings.dashboard_url, settings.base_url)
+    entrance = _entrance_routes(settings.dashboard_url, settings.base_url)
     yield Mount("", "", None, entrance, "", responder)
+
+
+def _entrance_routes(dashboard: str, api: str) -> tuple[Route, ...]:
+    """What every host answers outside the mounts: `/`, which redirects browsers to `dashboard` and
+    tells other clients the address `api`, `/favicon.ico`, and the address that password managers
+    know (W3C, A Well-Known URL for Changing Passwords)."""
+
+    async def enter(request: Request) -> Reply:
+        if "text/html" not in (request.listed("accept") or ""):
+            raise nothing_here(api)
+        reply = see_other(dashboard)
+        reply.headers.append(("vary", "Accept"))
+        return reply
+
+    async def change_password(_: Request) -> Reply:
+        return see_other(f"{dashboard}/password")
+
+    # Pages link to their icon; browsers ask for this one beside other documents, such as JSON.
+    icon = partial(asset, "icon.svg", REVALIDATED)
+    return (
+        Route(
+            method="GET",
+            path="/",
+            handler=enter,
+            access=Access.ANYONE,
+            summary="The way to the dashboard",
+        ),
+        Route(
+            method="GET",
+            path="/.well-known/change-password",
+            handler=change_password,
+            access=Access.ANYONE,
+            summary="The way to the page that changes a password",
+        ),
+        file_route("favicon.ico", icon),
+    )
 
 
 def _decisions(

@@ -25,7 +25,7 @@ from owned import set_role
 from portico.core.audit import OPERATOR
 from portico.features.access.clients import change_client
 from portico.web.messages import FORM
-from portico.web.pages.filters import scope_words
+from portico.web.pages.html import scope_words
 from signing_in import PASSWORD, client_of
 
 pytestmark = pytest.mark.one_engine

@@ -28,7 +28,7 @@ from portico.features.signin.second_factor import (
 from portico.features.signin.service import Attempt, prove
 from portico.features.signin.sessions import Browser, open_session
 from portico.features.signin.storage import FactorStore
-from portico.web.pages.shown_once import AGAIN
+from portico.web.pages.sent_once import AGAIN
 from second_factor import (
     CODES,
     DASHBOARD,

@@ -18,8 +18,7 @@ from portico.web.peers import Peers
 from portico.web.pipeline import Pipeline
 from portico.web.representations import Representations
 from portico.web.router import Router
-from portico.web.routing import Access, Mount, Route
-from portico.web.versions import KEPT, superseded
+from portico.web.routing import SUPERSEDED_FOR, Access, Mount, Route, superseded
 
 pytestmark = pytest.mark.one_engine
 
@@ -121,6 +120,8 @@ async def test_the_successor_and_what_is_in_no_version_say_nothing_of_an_end(api
 
 
 def test_a_superseded_version_is_kept_for_twelve_months() -> None:
-    superseded(SINCE, SINCE + KEPT, "https://localhost:8443/v2")
+    superseded(SINCE, SINCE + SUPERSEDED_FOR, "https://localhost:8443/v2")
     with pytest.raises(ValueError, match="366 days"):
-        superseded(SINCE, SINCE + KEPT - timedelta(seconds=1), "https://localhost:8443/v2")
+        superseded(
+            SINCE, SINCE + SUPERSEDED_FOR - timedelta(seconds=1), "https://localhost:8443/v2"
+        )

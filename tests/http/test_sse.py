@@ -10,7 +10,7 @@ from driving import Headers
 from portico.core.errors import Unreadable
 from portico.core.ids import MAX_ID
 from portico.web.messages import Request, TypedRequest
-from portico.web.sse import event_bytes, last_event_id, position_bytes
+from portico.web.streams import event_bytes, last_event_id, position_bytes
 
 
 def read(stream: bytes) -> tuple[list[tuple[str, str, str]], str]:

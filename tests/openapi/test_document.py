@@ -25,8 +25,7 @@ from portico.openapi.document import DocumentPart, document, tags
 from portico.openapi.responses import possible_errors
 from portico.web.problems import STATUS
 from portico.web.reading import Faults, decode, fields
-from portico.web.routing import Access
-from portico.web.versions import superseded
+from portico.web.routing import Access, superseded
 
 ADDRESS = "https://localhost:8443/v1"
 AUTH_ADDRESS = "https://localhost:8443/auth"

@@ -8,7 +8,7 @@ import pytest
 from driving import Api
 from owned import grants_of, sessions_of
 from pages.visiting import signed_in
-from portico.web.pages.filters import scope_words
+from portico.web.pages.html import scope_words
 from signing_in import client_of, login_of, tokens_of
 
 

@@ -11,7 +11,7 @@ from portico.features.operations.pages import HEIGHT, chart
 from portico.features.operations.requests import HOURS
 from portico.features.people.storage import Users
 from portico.features.signin.pages.devices import agent_words
-from portico.web.pages.filters import named
+from portico.web.pages.html import named
 
 MOZILLA = "Mozilla/5.0"
 CHROME = "AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36"

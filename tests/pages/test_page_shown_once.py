@@ -14,7 +14,7 @@ from portico.core.times import SECOND
 from portico.data.vault import Vault
 from portico.features.signin.service import sign_out_everywhere
 from portico.features.signin.sessions import FRESH
-from portico.web.pages.shown_once import AGAIN, WAITS
+from portico.web.pages.sent_once import AGAIN, WAITS
 
 SECRET = re.compile(r'<code id="secret">(\S+?)</code>')
 KEY = {"name": "One", "type": "live", "expiry": "never"}

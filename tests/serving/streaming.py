@@ -15,7 +15,7 @@ from portico.cli.serve import serve
 from portico.settings import load
 from portico.web.messages import Reply, Request, Stream
 from portico.web.routing import Access, Route
-from portico.web.sse import event_bytes, event_stream, position_bytes
+from portico.web.streams import event_bytes, event_stream, position_bytes
 
 KIB = 1024
 FLOOD = 64 * KIB * KIB

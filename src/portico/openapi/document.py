@@ -33,7 +33,7 @@ from portico.web.messages import JSON
 from portico.web.problems import STATUS
 from portico.web.reading import fields
 from portico.web.routing import ID, Access, AnyRoute
-from portico.web.sse import EVENT_STREAM, LAST_EVENT_ID
+from portico.web.streams import EVENT_STREAM, LAST_EVENT_ID
 
 _BEARER = {
     "type": "http",

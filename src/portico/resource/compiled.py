@@ -45,7 +45,7 @@ from portico.resource.notes import (
 )
 from portico.resource.search import Indexed
 from portico.web.envelope import Identifier, Timestamp, encode, timestamp
-from portico.web.paging import ListQuery, choice
+from portico.web.lists import ListQuery, choice
 from portico.web.reading import Param, decode, sent
 
 CREATED = "created_at"

@@ -25,7 +25,7 @@ from portico.resource.fields import (
     described,
 )
 from portico.settings import SettingError
-from portico.web.paging import ListQuery
+from portico.web.lists import ListQuery
 from portico.web.reading import Faults
 
 PACKAGE = "portico_kinds"

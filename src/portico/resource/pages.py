@@ -56,8 +56,8 @@ from portico.resource.inputs import (
 from portico.web.conditions import entity_tag, require_match
 from portico.web.envelope import Single, encode
 from portico.web.messages import Reply
-from portico.web.pages.filters import named
-from portico.web.pages.forms import Form
+from portico.web.pages.forms import VERSION, Form, differences
+from portico.web.pages.html import named
 from portico.web.pages.list_files import as_file, format_asked
 from portico.web.pages.notices import NOTICES
 from portico.web.pages.paging import (
@@ -71,7 +71,6 @@ from portico.web.pages.paging import (
 from portico.web.pages.search import Searched
 from portico.web.pages.sent_once import fresh_key, sent_once
 from portico.web.pages.site import ONCE, PageRoute, Visit, addressed
-from portico.web.pages.versions import VERSION, differences
 
 MOST_COLUMNS = 5
 """How many fields a list shows besides the first column."""

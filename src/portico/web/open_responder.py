@@ -58,31 +58,18 @@ class OpenResponder:
         return problem(error)
 
 
-class PlainHttpResponder:
+class PlainHttpResponder(OpenResponder):
     """Refuses every request over plain HTTP. It never redirects: a credential in the request has
     leaked already."""
 
     def __init__(self, secure_address: str) -> None:
         """`secure_address` is the HTTPS address that the refusal names."""
+        super().__init__(())
         self._secure_address = secure_address
 
-    def serves(self, _access: str | Access) -> bool:
-        """Never: it has no routes."""
-        return False
-
-    async def answer(
-        self,
-        _request: Request,
-        _match: PathMatch,
-        _endpoint: Endpoint | None,
-        _id_texts: Sequence[str],
-    ) -> Reply:
+    async def answer(self, *_: object) -> Reply:
         """Raises `PermissionDenied`."""
         raise PermissionDenied(
             f"Plain HTTP is refused; use {self._secure_address}."
             " If you sent a credential, replace it."
         )
-
-    def problem(self, _request: Request, error: PorticoError) -> Reply:
-        """The error body of specification §7."""
-        return problem(error)

@@ -8,6 +8,8 @@ route and a `PathMatch` for each path.
 import itertools
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from email.utils import format_datetime
 from enum import Enum
 from functools import cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -24,7 +26,7 @@ from portico.data.database import Dependency
 from portico.web.cors import Cors, Sharing, Sharings
 from portico.web.messages import JSON, BodyRequest, Handler, QueryRequest, Reply, Request
 from portico.web.reading import MOST_VALUES
-from portico.web.sse import EVENT_STREAM, LAST_EVENT_ID
+from portico.web.streams import EVENT_STREAM, LAST_EVENT_ID
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 B = TypeVar("B", bound=msgspec.Struct)
@@ -330,3 +332,23 @@ class Mount(msgspec.Struct, frozen=True):
     responder: Responder
     extra_headers: Sequence[tuple[str, str]] = ()
     cors: Sharings = {}
+
+
+SUPERSEDED_FOR = timedelta(days=366)
+"""How long a superseded version is served at least: twelve months, even in a leap year."""
+
+
+def superseded(since: datetime, until: datetime, successor: str) -> tuple[tuple[str, str], ...]:
+    """The `extra_headers` of a mount whose version has a successor.
+
+    It is deprecated from `since` (RFC 9745) and ends at `until` (RFC 8594), both in UTC;
+    `successor` is the base address of the version that replaces it (RFC 5829). Raises ValueError
+    if the two are less than `SUPERSEDED_FOR` apart.
+    """
+    if until - since < SUPERSEDED_FOR:
+        raise ValueError(f"a superseded version answers for {SUPERSEDED_FOR.days} days at least")
+    return (
+        ("deprecation", f"@{int(since.timestamp())}"),
+        ("sunset", format_datetime(until, usegmt=True)),
+        ("link", f'<{successor}>; rel="successor-version"'),
+    )

@@ -36,7 +36,7 @@ from portico.features.access.rules import (
 )
 from portico.web.envelope import Identifier, Timestamp, optional_timestamp, timestamp
 from portico.web.fields import Boolean, FormOnly, Integer, Items, Nullable, Text, any_text
-from portico.web.paging import ListQuery, UserId
+from portico.web.lists import ListQuery, UserId
 from portico.web.reading import Faults
 
 _HINT = "The part of the key that may be shown."

@@ -25,7 +25,13 @@ from portico.web.envelope import encode
 from portico.web.lists import next_link
 from portico.web.messages import QueryRequest, Reply, json_reply
 from portico.web.routing import Access, QueryRoute
-from portico.web.sse import EVENT_STREAM, event_bytes, event_stream, last_event_id, position_bytes
+from portico.web.streams import (
+    EVENT_STREAM,
+    event_bytes,
+    event_stream,
+    last_event_id,
+    position_bytes,
+)
 
 COMMENT_SECONDS = 15.0
 """The longest silence on a stream; a comment is sent then."""

@@ -51,7 +51,7 @@ from portico.resource.notes import (
     updated,
 )
 from portico.web.envelope import Identifier, Timestamp, encode, timestamp
-from portico.web.paging import LARGEST_LIMIT, Limit
+from portico.web.lists import LARGEST_LIMIT, Limit
 from portico.web.reading import Param
 
 _OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": True}

@@ -30,7 +30,7 @@ from portico.features.people.users import named_user
 from portico.features.signin.storage import FactorStore
 from portico.limits.protocol import ACCOUNT
 from portico.web.messages import Reply
-from portico.web.pages.filters import status_words
+from portico.web.pages.html import status_words
 from portico.web.pages.site import PageRoute, Visit
 
 WIDTH, HEIGHT = 900, 160

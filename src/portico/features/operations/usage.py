@@ -13,8 +13,8 @@ from portico.core.times import moment, month_of, month_of_day, month_start
 from portico.environment import Environment
 from portico.features.operations.requests import DAYS, HOURS, Requests, Usage
 from portico.web.envelope import Single, Timestamp, timestamp
+from portico.web.lists import UserId, choice
 from portico.web.messages import QueryRequest, Reply, json_reply
-from portico.web.paging import UserId, choice
 from portico.web.reading import Param
 from portico.web.routing import Access, QueryRoute
 

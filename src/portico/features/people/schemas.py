@@ -7,14 +7,24 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from msgspec.structs import asdict
 
 from portico.core import users
-from portico.core.rules import Measured
+from portico.core.rules import MAX_METADATA_KEYS, Measured, metadata_key, metadata_value
 from portico.core.users import User
 from portico.features.people.rules import Invitation
 from portico.web.envelope import Identifier, Timestamp, optional_timestamp, timestamp
-from portico.web.fields import Boolean, Nullable, Object, Text, any_text
-from portico.web.metadata import MetadataBody, MetadataIn
-from portico.web.paging import ListQuery, choice
+from portico.web.fields import Boolean, Nullable, Object, Text, Texts, any_text
+from portico.web.lists import ListQuery, choice
 from portico.web.reading import Param
+
+MetadataIn = Annotated[
+    dict[str, str], Texts(Text(metadata_key), Text(metadata_value), most=MAX_METADATA_KEYS)
+]
+MetadataBody = Annotated[
+    Raw,
+    Meta(
+        examples=[{"colour": "brass"}],
+        extra_json_schema={"type": "object", "additionalProperties": {"type": "string"}},
+    ),
+]
 
 Role = Annotated[str, Meta(examples=["editor"], extra_json_schema={"enum": users.ROLES})]
 

@@ -1,6 +1,6 @@
 """A site, which is a set of pages at one address, and a visit, which is one request for a page."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from hmac import compare_digest, digest
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from portico.core.audit import Author
 from portico.core.errors import NotFound, PermissionDenied
 from portico.core.ids import parse_id, whole_number
-from portico.core.secrets import mint
+from portico.core.scopes import of_role
 from portico.core.text import text_fault
 from portico.core.users import User
 from portico.data.vault import Vault
@@ -23,8 +23,6 @@ from portico.web.pages.files import HTML
 from portico.web.pages.forms import Form
 from portico.web.pages.html import template
 from portico.web.pages.notices import notice
-from portico.web.pages.sections import Section, sections_of
-from portico.web.pages.shown_once import keep_page
 from portico.web.routing import Access, AnyRoute, FormRoute
 
 _POLICY = (
@@ -38,6 +36,54 @@ ONCE_PATH = "/once"
 """The path of pages that are shown once."""
 
 Handler = Callable[["Visit"], Awaitable[Reply]]
+
+
+class Section(NamedTuple):
+    """A section: its name, its icon, and the scope that opens it, empty for everybody's."""
+
+    name: str
+    icon: str
+    scope: str = ""
+
+
+_ENVIRONMENT = {
+    "": Section("Overview", "overview"),
+    "/products": Section("Products", "product", "read:products"),
+    "/users": Section("Users", "users", "admin"),
+    "/keys": Section("API keys", "key"),
+    "/applications": Section("Applications", "applications"),
+    "/requests": Section("Requests", "requests"),
+    "/events": Section("Events", "events"),
+    "/clients": Section("OAuth clients", "client", "admin"),
+    "/webhooks": Section("Webhooks", "webhook", "admin"),
+    "/audit": Section("Audit log", "audit", "admin"),
+}
+_ACCOUNT = {
+    "/profile": Section("Profile", "profile"),
+    "/security": Section("Sign-in security", "security"),
+    "/devices": Section("Devices", "devices"),
+}
+
+
+def _kinds(records: Any) -> Iterator[tuple[str, Section]]:
+    for one in records:
+        kind = one.kind
+        yield kind.path, Section(kind.kind.title, "record", kind.reads)
+
+
+def sections_of(env: Environment, user: User | None) -> Mapping[str, Mapping[str, Section]]:
+    """The sections that a user may open, by path: those of the environment, of the installation's
+    own kinds (`records`), and of the account."""
+    scopes = {"", *of_role(user.role)} if user else {""}
+    groups = {
+        "environment": _ENVIRONMENT,
+        "records": dict(_kinds(env.records)),
+        "account": _ACCOUNT,
+    }
+    return {
+        group: {path: one for path, one in sections.items() if one.scope in scopes}
+        for group, sections in groups.items()
+    }
 
 
 class Accounts(NamedTuple):
@@ -341,15 +387,6 @@ class Visit:
             danger=danger,
             fields=fields,
         )
-
-    async def once(self, page: Reply, user: User) -> Reply:
-        """Redirect to a page that holds a secret, so that it is shown once and only to this user.
-        Loading the page again does not create a second secret."""
-        accounts = self.site.accounts.environment
-        token = mint("", accounts.random)
-        # Signing in has just ended the session that the browser had.
-        await keep_page(accounts, user.id, token, page.body, self.request.by.without_principal)
-        return self.go(ONCE_PATH, page=token)
 
     def go(self, path: str, **query: str) -> Reply:
         """Redirect to another page of this site (303). `done` in the query names a notice."""

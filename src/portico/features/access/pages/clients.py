@@ -22,11 +22,11 @@ from portico.features.access.storage import AllowedApplication, Clients, Grants
 from portico.features.signin.pages.step_up import fresh
 from portico.features.signin.service import end_application
 from portico.web.messages import Reply
-from portico.web.pages.filters import in_order, named, scope_words
+from portico.web.pages.forms import Values, beside, outcome, require_version
+from portico.web.pages.html import in_order, named, scope_words
 from portico.web.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.web.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.web.pages.site import PageRoute, Visit
-from portico.web.pages.versions import Values, beside, outcome, require_version
 
 _KINDS = (
     ("confidential", "Confidential", "Runs on a server that can keep a secret."),

@@ -10,8 +10,8 @@ from portico.features.access.authorization import ConsentRequest, allowed_before
 from portico.features.access.device_authorization import decide, find
 from portico.features.signin.sessions import read_session
 from portico.web.messages import Reply
-from portico.web.pages.filters import in_order, named
 from portico.web.pages.forms import Form
+from portico.web.pages.html import in_order, named
 from portico.web.pages.site import PageRoute, Visit
 
 DEVICE = "/device"

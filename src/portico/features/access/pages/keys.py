@@ -25,7 +25,7 @@ from portico.features.access.storage import ApiKeys, OwnedKey
 from portico.features.people.storage import Users
 from portico.features.signin.pages.step_up import fresh
 from portico.web.messages import Reply
-from portico.web.pages.filters import in_order, named, scope_words
+from portico.web.pages.html import in_order, named, scope_words
 from portico.web.pages.paging import PER_PAGE, back_to_list, list_of, numbered, offset_of, page_of
 from portico.web.pages.sent_once import fresh_key, shown_once
 from portico.web.pages.site import PageRoute, Visit, addressed

@@ -1,6 +1,7 @@
 """Events that the user may see, the newest first."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -9,6 +10,7 @@ import msgspec
 from portico.core.caller import Principal
 from portico.core.errors import NotFound
 from portico.core.events import EVENT_TYPES, StoredEvent, covered_by, event_types
+from portico.core.resources import RESOURCES
 from portico.environment import Environment
 from portico.features.access.storage import ApiKeys, Clients
 from portico.features.catalogue.storage import Products
@@ -16,7 +18,6 @@ from portico.features.events.feed import events_after, latest_events
 from portico.features.events.storage import Events, Webhooks
 from portico.features.people.storage import Users
 from portico.web.messages import Reply
-from portico.web.pages.event_types import by_noun
 from portico.web.pages.site import PageRoute, Visit
 
 _PER_PAGE = 15
@@ -194,3 +195,20 @@ _PAGES_OF: dict[str, tuple[str, Callable[[Environment, set[str]], Awaitable[Path
 
 
 PAGES = (PageRoute("GET", "/events", show), PageRoute("GET", "/events/{id}", show_one))
+
+
+def by_noun(types: Iterable[str]) -> list[tuple[str, list[str]]]:
+    """Event types grouped by kind of resource: its title, then all of a noun (`user.*`) if it has
+    several types, then each type."""
+    groups: dict[str, list[str]] = {}
+    for noun, names in groupby(types, lambda name: name.partition(".")[0]):
+        listed = list(names)
+        every = [f"{noun}.*"] if len(listed) > 1 else []
+        groups.setdefault(_title(noun), []).extend([*every, *listed])
+    return list(groups.items())
+
+
+def _title(noun: str) -> str:
+    path = noun.replace("_", "-")
+    titles = {kind.path: kind.title for kind in RESOURCES}
+    return titles.get(path) or titles.get(f"{path}s") or noun.capitalize()

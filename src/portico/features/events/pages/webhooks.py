@@ -20,6 +20,7 @@ from portico.core.webhooks import (
     as_shown,
     webhook_description,
 )
+from portico.features.events.pages.events import by_noun
 from portico.features.events.storage import Deliveries, Webhooks
 from portico.features.events.webhooks import (
     Signing,
@@ -33,10 +34,9 @@ from portico.features.events.webhooks import (
 )
 from portico.features.signin.pages.step_up import fresh
 from portico.web.messages import Reply
-from portico.web.pages.event_types import by_noun
+from portico.web.pages.forms import Values, beside, outcome, require_version
 from portico.web.pages.sent_once import fresh_key, shown_once
 from portico.web.pages.site import ONCE, PageRoute, Visit
-from portico.web.pages.versions import Values, beside, outcome, require_version
 
 _PER_PAGE = 25
 _SHORT = 18

@@ -10,8 +10,8 @@ from portico.features.people.passwords import chosen
 from portico.features.people.users import Check, change_user, read_user
 from portico.features.signin.pages.step_up import question
 from portico.web.messages import Reply
+from portico.web.pages.forms import Values, beside, outcome, require_version
 from portico.web.pages.site import PageRoute, Visit
-from portico.web.pages.versions import Values, beside, outcome, require_version
 
 _MAILS = (
     ("sign-ins", "Someone signs in to my account on a new device", ""),

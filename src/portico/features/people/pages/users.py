@@ -32,12 +32,12 @@ from portico.features.signin.service import (
 )
 from portico.features.signin.storage import FactorStore
 from portico.web.messages import Reply
-from portico.web.pages.filters import named
+from portico.web.pages.forms import Values, beside, outcome, require_version
+from portico.web.pages.html import named
 from portico.web.pages.paging import PER_PAGE, back_to_list, list_of, numbered, offset_of, page_of
 from portico.web.pages.search import Searched
 from portico.web.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.web.pages.site import Handler, PageRoute, Visit, addressed, see_other
-from portico.web.pages.versions import Values, beside, outcome, require_version
 
 _MAX_SEARCH = 254
 _SUSPENDED = {"active": False, "suspended": True}

@@ -22,7 +22,7 @@ from portico.features.signin.second_factor import (
 from portico.features.signin.service import must_enrol
 from portico.features.signin.storage import FactorStore
 from portico.web.messages import Reply
-from portico.web.pages.sent_once import fresh_key, shown_once
+from portico.web.pages.sent_once import fresh_key, once, shown_once
 from portico.web.pages.site import PageRoute, Visit, options_reply
 
 
@@ -88,7 +88,7 @@ async def keep_passkey(visit: Visit) -> Reply:
     )
     if not codes:
         return visit.go("/security", done="factor-added")
-    return await visit.once(_codes(visit, codes), visit.user)
+    return await once(visit, _codes(visit, codes), visit.user)
 
 
 def _kind(visit: Visit) -> str:

@@ -31,7 +31,8 @@ from portico.features.signin.sessions import (
 )
 from portico.web.cookies import DEVICE, PROVIDER, SECOND_STEP, are_unreadable
 from portico.web.messages import Reply
-from portico.web.pages.filters import named
+from portico.web.pages.html import named
+from portico.web.pages.sent_once import once
 from portico.web.pages.site import (
     PageRoute,
     Site,
@@ -256,7 +257,7 @@ async def send_code(visit: Visit) -> Reply:
             form.check()
             opened = await finish_by_enrolling(env, waits, enrolment, by, browser)
             codes = recovery_codes_page(visit, waits.user, enrolment.recovery_codes, target)
-            reply = await visit.once(codes, waits.user)
+            reply = await once(visit, codes, waits.user)
     except StepGone:
         return _start_again(visit)
     reply.headers.append(SECOND_STEP.clear())
