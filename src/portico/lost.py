@@ -7,7 +7,7 @@ live, those of the sandbox, and then the first account.
 
 from portico.core.errors import Unavailable
 from portico.data.database import Database
-from portico.data.migrate import LEDGER_COLUMNS
+from portico.data.migrate import HAS_LEDGER
 from portico.data.sqlite.connection import is_empty, require_no_leftover_log
 from portico.data.sqlite.files import FileError, has_ledger
 from portico.engines import LIVE, SANDBOX, database, database_file, database_schema
@@ -81,7 +81,7 @@ async def is_used(db: Database) -> bool:
 
 async def has_tables(db: Database) -> bool:
     """Whether a migration was applied."""
-    return bool(await db.all(LEDGER_COLUMNS[db.engine]))
+    return bool(await db.all(HAS_LEDGER[db.engine]))
 
 
 def _lost(settings: Settings, environment: str) -> Unavailable:

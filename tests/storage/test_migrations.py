@@ -139,32 +139,6 @@ async def test_a_newer_database_is_taken_by_a_program_that_all_that_is_newer_nam
     assert await ledger(empty) == before
 
 
-@pytest.mark.parametrize("columns", ["", ", compatible_from BIGINT"])
-async def test_a_database_of_a_checkout_before_the_first_release_is_refused_and_left_alone(
-    empty: Database, columns: str
-) -> None:
-    await empty.prepare()
-    async with empty.transaction() as tx:
-        await tx.script(
-            "CREATE TABLE schema_migrations"
-            f" (number BIGINT, name TEXT, checksum TEXT, applied_at BIGINT{columns})"
-        )
-        await tx.script(
-            "INSERT INTO schema_migrations (number, name, checksum, applied_at)"
-            " VALUES (1, 'users_products_keys', 'x', 1), (2, 'sign_in', 'y', 1)"
-        )
-    before = await ledger(empty)
-    with pytest.raises(MigrationError) as refused:
-        await migrate(empty, CLOCK)
-    assert str(refused.value) == (
-        "Migration 1 (users_products_keys) was applied with another text than this version's:"
-        " another checkout of Portico made this database. Go on with that one, or begin with an"
-        " empty database."
-    )
-    assert await ledger(empty) == before
-    assert await tables(empty) == {"schema_migrations"}
-
-
 async def test_batches_go_on_where_they_were_left(empty: Database) -> None:
     before = [FIRST, tomorrow(2, ZEROS)]
     await migrate(empty, CLOCK, before)

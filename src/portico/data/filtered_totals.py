@@ -5,7 +5,7 @@ A total is checked or counted in the same statement as its page and so in the sa
 
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -121,26 +121,6 @@ class _Answer(msgspec.Struct):
     touched: int | None = None
 
 
-class Totals(Protocol):
-    """How the totals of one list's filters are counted."""
-
-    def count(self, where: str) -> str:
-        """The SELECT that returns the row for `counted`; `where` is SQL from a fixed set."""
-        ...
-
-    def counted(self, row: Row, last: Total | None) -> Total:
-        """The total from the row of `count`, which replaces the `last`."""
-        ...
-
-    def check(self, where: str, last: Total) -> tuple[str, Params]:
-        """The SELECT that returns the row for `checked`, and its additional parameters."""
-        ...
-
-    def checked(self, row: Row, last: Total) -> Total | None:
-        """The total from the row of `check` and the `last` total; None if all must be recounted."""
-        ...
-
-
 def kept_total(table: str, kept: str, engine: Engine) -> str:
     """The SELECT of a list's total and version; `kept` is a condition on the keys."""
     return _COUNTS.format(kept=kept, table=table, version=VERSION[engine])
@@ -162,7 +142,7 @@ def counting(matching: str, count_limit: int | None) -> str:
 
 
 class CountedTotals:
-    """Totals that are recounted after each write to the list."""
+    """How the totals of one list's filters are counted: anew after each write to the list."""
 
     def __init__(self, table: str, engine: Engine, count_limit: int | None) -> None:
         """Counts at most one row above `count_limit`, if given."""
@@ -172,20 +152,20 @@ class CountedTotals:
 
     @lru_cache(maxsize=64)  # noqa: B019 - it lives as long as the process
     def count(self, where: str) -> str:
-        """See `Totals`."""
+        """The SELECT that returns the row for `counted`; `where` is SQL from a fixed set."""
         count = counting(f"{self._table} WHERE {where}", self._count_limit)
         return _COUNTED.format(count=count, counts=self._version)
 
-    def counted(self, row: Row, last: Total | None) -> Total:  # noqa: ARG002 - see `Totals`
-        """See `Totals`."""
+    def counted(self, row: Row, _last: Total | None) -> Total:
+        """The total from the row of `count`, which replaces the last."""
         return Total(row[0], row[1])
 
-    def check(self, where: str, last: Total) -> tuple[str, Params]:  # noqa: ARG002 - see `Totals`
-        """See `Totals`."""
+    def check(self, _where: str, _last: Total) -> tuple[str, Params]:
+        """The SELECT that returns the row for `checked`, and its additional parameters."""
         return self._version, NOTHING
 
     def checked(self, row: Row, last: Total) -> Total | None:
-        """See `Totals`."""
+        """The total from the row of `check` and the `last` total; None if all must be recounted."""
         return last if row[1] == last.version else None
 
 
@@ -202,16 +182,13 @@ class BlockTotals:
 
     @lru_cache(maxsize=64)  # noqa: B019 - it lives as long as the process
     def count(self, where: str) -> str:
-        """See `Totals`."""
         return self._statement(_BY_BLOCKS, where)
 
     def counted(self, row: Row, last: Total | None) -> Total:
-        """See `Totals`."""
         answer = msgspec.json.decode(row[0], type=_Answer)
         return _total(answer, row[1], last, 0, {})
 
     def check(self, where: str, last: Total) -> tuple[str, Params]:
-        """See `Totals`."""
         known = [
             {"origin": origin, "version": state.version, "since": state.since}
             for origin, state in last.states.items()
@@ -219,7 +196,6 @@ class BlockTotals:
         return self._check(where), {"known": msgspec.json.encode(known).decode()}
 
     def checked(self, row: Row, last: Total) -> Total | None:
-        """See `Totals`."""
         answer = msgspec.json.decode(row[0], type=_Answer)
         if answer.touched is None or answer.touched > TOUCHED:
             return None

@@ -17,7 +17,6 @@ from portico.data.filtered_totals import (
     BlockTotals,
     CountedTotals,
     Total,
-    Totals,
     kept_total,
 )
 from portico.data.table import Table
@@ -70,9 +69,9 @@ class Order(msgspec.Struct, frozen=True):
     descending: bool
     indexed: bool = False
 
-    def clause(self, table: str = "", *, backwards: bool = False) -> str:
-        """The ORDER BY terms, or their reverse; `table` is put before every column."""
-        way = "DESC" if self.descending != backwards else "ASC"
+    def clause(self, table: str = "") -> str:
+        """The ORDER BY terms; `table` is put before every column."""
+        way = "DESC" if self.descending else "ASC"
         if self.column == "id":
             return f"{table}id {way}"
         return f"{table}{self.column} {way}, {table}id {way}"
@@ -107,7 +106,7 @@ _PAGE = """
 SELECT counts.total, counts.version, {columns}
 FROM ({counts}) AS counts
 LEFT JOIN (
-    SELECT id FROM {source} WHERE {where} ORDER BY {walk} LIMIT {limit} OFFSET {offset}
+    SELECT id FROM {source} WHERE {where} ORDER BY {walk} LIMIT :limit OFFSET {offset}
 ) AS page ON TRUE
 LEFT JOIN {table} AS item ON item.id = page.id
 ORDER BY {item_order}"""
@@ -129,14 +128,6 @@ BY_ID = {"sqlite": " NOT INDEXED", "postgres": ""}
 
 _RECENT_WHERE = "{where} AND id > (SELECT max(id) FROM {table}) - {recent}"
 _SOON_WHERE = "{where} AND id > CAST(:after_id AS BIGINT) - {recent}"
-
-# A page in the far half of a list is read from the end, so that no page skips more than half.
-_FAR_LIMIT = """
-(SELECT CASE WHEN total <= :offset THEN 0 WHEN total - :offset < :limit THEN total - :offset
-    ELSE :limit END FROM ({counts}) AS counts)"""
-_FAR_OFFSET = """
-(SELECT CASE WHEN total - :offset < :limit THEN 0 ELSE total - :offset - :limit END
-    FROM ({counts}) AS counts)"""
 
 
 def followed(rows: list[R], total: int) -> Page[R]:
@@ -187,14 +178,13 @@ class Listing(Generic[R]):
         self._table = table
         self._in_blocks = in_blocks
         self._count_limit = count_limit
-        self._totals: Totals = (
+        self._totals = (
             BlockTotals(table.name)
             if in_blocks and db.engine == "postgres" and count_limit is None
             else CountedTotals(table.name, db.engine, count_limit)
         )
         self._many = RECENT if count_limit is None else min(RECENT, count_limit)
         self._counted: dict[object, Total] = {}
-        self._halves: dict[object, int] = {}
 
     async def page(
         self,
@@ -224,7 +214,7 @@ class Listing(Generic[R]):
                 return msgspec.structs.replace(page, rows=[])
             return self._cut(page, limit, order)
         bounds = {**params, "limit": limit, "offset": min(offset, FARTHEST)}
-        page = await self._whole(where, params, order, bounds, kept, offset)
+        page = await self._whole(where, order, bounds, kept, offset)
         if not page.rows or offset + len(page.rows) >= page.total:
             return page
         return self._followed(page.rows, page.total, order)
@@ -256,7 +246,7 @@ class Listing(Generic[R]):
         return Page(rows, total, (last[order.column], last["id"]))
 
     async def _whole(
-        self, where: str, params: Params, order: Order, bounds: Params, kept: str, offset: int
+        self, where: str, order: Order, bounds: Params, kept: str, offset: int
     ) -> Page[R]:
         counts = self._kept(kept)
         if offset <= DEEP:
@@ -266,11 +256,7 @@ class Listing(Generic[R]):
         if self._in_blocks:
             rows = await self._db.slow.all(self._in_block(where, order, kept), bounds)
             return Page(self._items(rows), rows[0][0])
-        # Only a hint: the statement finds the same rows from either end.
-        filters = (kept, *params.items())
-        far = offset >= self._halves.get(filters, 0)
-        rows = await self._db.slow.all(self._anywhere(where, order, counts, far=far), bounds)
-        remember(self._halves, filters, rows[0][0] // 2)
+        rows = await self._db.slow.all(self._anywhere(where, order, counts), bounds)
         return Page(self._items(rows), rows[0][0])
 
     async def _filtered(
@@ -322,7 +308,6 @@ class Listing(Generic[R]):
         order: Order,
         counts: str,
         *,
-        far: bool = False,
         by_id: bool = False,
         behind: bool = False,
     ) -> str:
@@ -335,9 +320,6 @@ class Listing(Generic[R]):
             counts=counts,
             source=source,
             where=where,
-            walk=order.clause(backwards=far),
-            limit=_FAR_LIMIT.format(counts=counts) if far else ":limit",
-            offset=_FAR_OFFSET.format(counts=counts) if far else ":offset",
         )
 
     @lru_cache(maxsize=256)  # noqa: B019 - a listing lives as long as the process
@@ -368,7 +350,7 @@ class Listing(Generic[R]):
         )
 
     def _page(self, template: str, order: Order, **terms: str) -> str:
-        usual = {"walk": order.clause(), "limit": ":limit", "offset": ":offset"}
+        usual = {"walk": order.clause(), "offset": ":offset"}
         return template.format(
             columns=self._table.of("item"),
             table=self._table.name,

@@ -102,29 +102,20 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
     applied_at BIGINT NOT NULL,
     compatible_from BIGINT
 )"""
-LEDGER_COLUMNS = {
-    "sqlite": "SELECT name FROM pragma_table_info('schema_migrations')",
-    # information_schema and current_schema() leave out what this account may not use.
-    "postgres": "SELECT attname FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped"
-    " AND attrelid = to_regclass(current_setting('search_path') || '.schema_migrations')",
+HAS_LEDGER = {
+    "sqlite": "SELECT 1 FROM sqlite_schema WHERE name = 'schema_migrations'",
+    # current_schema() leaves out what this account may not use.
+    "postgres": "SELECT 1 WHERE"
+    " to_regclass(current_setting('search_path') || '.schema_migrations') IS NOT NULL",
 }
-"""The names of the ledger's columns, one per row; no rows if there is no ledger."""
+"""One row if any migration was applied."""
+
+APPLIED = "SELECT number, name, checksum, compatible_from FROM schema_migrations ORDER BY number"
+"""The applied migrations, as `due` takes them."""
 
 _RECORD = """
 INSERT INTO schema_migrations (number, name, checksum, applied_at, compatible_from)
 VALUES (:number, :name, :checksum, :now, :compatible_from)"""
-
-
-def applied_of(columns: Iterable[Sequence[Any]]) -> str | None:
-    """The statement that reads the applied migrations from a ledger with these columns, in rows as
-    `due` takes them. None if there is no ledger."""
-    names = {row[0] for row in columns}
-    # A checkout from before the first release made ledgers without the column; `due` refuses them.
-    compatible = "compatible_from" if "compatible_from" in names else "NULL"
-    statement = (
-        f"SELECT number, name, checksum, {compatible} FROM schema_migrations ORDER BY number"
-    )
-    return statement if names else None
 
 
 @cache
@@ -272,8 +263,8 @@ async def _apply(db: Database, tx: Transaction, migration: Migration, *, is_new:
 
 
 async def _pending(reader: Reader, engine: Engine, carried: Sequence[Migration]) -> list[Migration]:
-    statement = applied_of(await reader.all(LEDGER_COLUMNS[engine]))
-    return due(await reader.all(statement) if statement else [], carried)
+    is_new = await reader.one(HAS_LEDGER[engine]) is None
+    return due([] if is_new else await reader.all(APPLIED), carried)
 
 
 def due(applied: Iterable[Sequence[Any]], carried: Sequence[Migration]) -> list[Migration]:

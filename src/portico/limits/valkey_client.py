@@ -171,7 +171,6 @@ class InCluster:
     others. valkey-py's `ValkeyCluster` closes the connections to all nodes if one fails."""
 
     takes_any_keys = False
-    """See `OneServer`."""
 
     def __init__(self, nodes: list[HostPort], options: Options) -> None:
         self._options = {**options, "socket_timeout": NODE_SECONDS}

@@ -8,7 +8,7 @@ from typing import Any
 
 import apsw
 
-from portico.data.migrate import LEDGER_COLUMNS, applied_of
+from portico.data.migrate import APPLIED, HAS_LEDGER
 from portico.data.sqlite.connection import BUSY_SECONDS
 
 _BUSY_MILLISECONDS = int(BUSY_SECONDS * 1000)
@@ -71,15 +71,15 @@ def faults(path: Path) -> list[str]:
 def has_ledger(path: Path) -> bool:
     """Whether a database has a table of applied migrations. Raises `FileError`."""
     with reading(path) as connection:
-        return bool(connection.execute(LEDGER_COLUMNS["sqlite"]).fetchall())
+        return bool(connection.execute(HAS_LEDGER["sqlite"]).fetchall())
 
 
 def ledger(path: Path) -> list[tuple[Any, ...]]:
     """The migrations applied to a database, as `migrate.due` takes them; empty if it is not a
     Portico database. Raises `FileError`."""
     with reading(path) as connection:
-        applied = applied_of(connection.execute(LEDGER_COLUMNS["sqlite"]).fetchall())
-        return connection.execute(applied).fetchall() if applied else []
+        known = connection.execute(HAS_LEDGER["sqlite"]).fetchall()
+        return connection.execute(APPLIED).fetchall() if known else []
 
 
 @contextmanager
