@@ -7,7 +7,7 @@ from portico.data.database import Database
 from portico.features.events.audit import RANGE, Audit, AuditRanges
 from portico.features.signin.rules import SignInRefused
 
-POSTGRES = pytest.mark.parametrize("another", ["postgres"], indirect=True)
+POSTGRES = pytest.mark.parametrize("another", ["own postgres"], indirect=True)
 
 _PARTITIONS = """
 SELECT CAST(inhrelid::regclass AS TEXT) FROM pg_inherits

@@ -11,10 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from operating import turns
-from portico.core.errors import Unavailable
 from portico.data.database import Reader, UniqueViolation
 from portico.data.sqlite.connection import connect
-from portico.data.sqlite.engine import AT_ONCE, GROUP_LIMIT, LATER_PARTS, SqliteDatabase
+from portico.data.sqlite.engine import AT_ONCE, LATER_PARTS, SqliteDatabase
 
 ADD = "INSERT INTO numbers VALUES (:number)"
 
@@ -62,20 +61,6 @@ async def test_whatever_waits_has_its_turn_while_many_rows_are_written(
         await (tx.defer(ADD, rows) if later else tx.run_many(ADD, rows))
     assert seen.count >= 9
     assert await sqlite.one("SELECT count(*) FROM numbers") == (10 * AT_ONCE,)
-
-
-async def test_more_than_one_groups_worth_is_all_committed_before_it_is_answered(
-    sqlite: SqliteDatabase, tmp_path: Path
-) -> None:
-    async def add_and_look(number: int) -> int:
-        await add(sqlite, number, steps=number % 3)
-        if number % 50 == 0:
-            assert number in on_disk(tmp_path / "test.db")
-        return number
-
-    numbers = range(2 * GROUP_LIMIT + 10)
-    assert await gathered(*(add_and_look(number) for number in numbers)) == list(numbers)
-    assert on_disk(tmp_path / "test.db") == set(numbers)
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -150,56 +135,6 @@ async def test_a_transaction_larger_than_the_cache_is_not_held_in_memory(
             ({"number": number} for number in range(8_000)),
         )
     assert apsw.memory_high_water() - before < 12 * 2**20
-
-
-async def test_a_commit_that_fails_fails_every_member_and_stores_none(
-    sqlite: SqliteDatabase, tmp_path: Path
-) -> None:
-    async with sqlite.transaction() as tx:
-        await tx.script(
-            "CREATE TABLE owners (id INTEGER PRIMARY KEY);"
-            "CREATE TABLE owned (owner INTEGER REFERENCES owners DEFERRABLE INITIALLY DEFERRED)"
-        )
-
-    async def orphan() -> int:
-        async with sqlite.transaction() as tx:
-            await tx.run("INSERT INTO owned VALUES (1)")  # only the commit looks for the owner
-        return -1
-
-    members = [add(sqlite, number) for number in range(20)]
-    results = await gathered(*members[:10], orphan(), *members[10:])
-    failed = [result for result in results if isinstance(result, apsw.ConstraintError)]
-    stored = {result for result in results if isinstance(result, int)}
-    assert len(failed) + len(stored) == 21
-    assert -1 not in stored
-    assert len(failed) > 1, "the failing member shared its commit with nobody"
-    assert on_disk(tmp_path / "test.db") == stored
-    await still_works(sqlite)
-
-
-async def test_a_full_disk_refuses_and_frees_nothing_it_does_not_have(
-    sqlite: SqliteDatabase, tmp_path: Path
-) -> None:
-    async with sqlite.transaction() as tx:
-        await tx.script("CREATE TABLE texts (text BLOB)")
-    row = await sqlite.one("PRAGMA page_count")
-    assert row is not None
-    async with sqlite.transaction() as tx:
-        await tx.script(f"PRAGMA max_page_count = {row[0] + 4}")
-
-    async def fill(number: int) -> int:
-        async with sqlite.transaction() as tx:
-            await tx.run(ADD, {"number": number})
-            await tx.run("INSERT INTO texts VALUES (zeroblob(100000))")
-        return number
-
-    results = await gathered(*(fill(number) for number in range(5)), add(sqlite, 10))
-    assert all(isinstance(result, Unavailable) for result in results[:5])
-    stored = {result for result in results if isinstance(result, int)}
-    assert on_disk(tmp_path / "test.db") == stored
-    async with sqlite.transaction() as tx:
-        await tx.script("PRAGMA max_page_count = 1000000")
-    assert await fill(20) == 20
 
 
 SCHEDULE = st.lists(

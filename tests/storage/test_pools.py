@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager
 
 import asyncpg
 import pytest
 
-from answering import answering
 from operating import eventually
 from portico.core.errors import Unavailable
 from portico.data.postgres.engine import (
@@ -134,58 +133,6 @@ async def test_who_goes_away_takes_no_connection_along(database: PostgresDatabas
         rows = await asyncio.gather(*(database.one("SELECT 7") for _ in callers))
     assert [row and row[0] for row in rows] == [7] * len(callers)
     assert in_use(database)["point"] == (0, 0)
-
-
-CANCELED = b"SERROR\0C57014\0Mcanceling statement due to user request\0\0"
-REFUSED = b"E" + (len(CANCELED) + 4).to_bytes(4) + CANCELED + b"Z\0\0\0\5I"
-"""What PostgreSQL says to a statement that it has cancelled outside a transaction."""
-
-
-class Refusing:
-    """A way to PostgreSQL on which the next BEGIN does not arrive, once it is told to refuse it.
-    The first of each connection does: it asks whom that leads to."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self.refuses_next = False
-
-    async def between(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        """One connection."""
-        server, to_server = await asyncio.open_connection("127.0.0.1", self._port)
-        back = asyncio.create_task(self._pass(server, to_client))
-        is_first = True
-        with closing(to_server), suppress(ConnectionError):
-            while asked := await client.read(2**16):
-                begins = b"BEGIN" in asked
-                if begins and self.refuses_next and not is_first:
-                    self.refuses_next = False
-                    to_client.write(REFUSED)
-                else:
-                    to_server.write(asked)
-                is_first = is_first and not begins
-        await back
-
-    async def _pass(self, server: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        with closing(to_client), suppress(ConnectionError):
-            while told := await server.read(2**16):
-                to_client.write(told)
-
-
-@pytest.mark.parametrize("ask", [slow, write])
-async def test_a_connection_on_which_no_transaction_began_is_not_used_again(
-    ask: Ask, url: str, postgres: PostgresServer
-) -> None:
-    way = Refusing(postgres.port)
-    async with answering(way.between) as port:
-        database = PostgresDatabase(url.replace(f":{postgres.port}/", f":{port}/"), "public")
-        await database.open()
-        await ask(database, "SELECT 1")
-        way.refuses_next = True
-        with pytest.raises(Unavailable):
-            await ask(database, "SELECT 1")
-        assert not way.refuses_next
-        await ask(database, "SELECT 1")
-        await database.close()
 
 
 @asynccontextmanager

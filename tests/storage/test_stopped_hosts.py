@@ -13,7 +13,7 @@ import pytest
 from portico.core.errors import OutcomeUnknown, Unavailable
 from portico.data.database import Reader
 from portico.data.postgres import engine as engine
-from portico.data.postgres.engine import STATEMENT_SECONDS, STOPPED_SECONDS, PostgresDatabase
+from portico.data.postgres.engine import PostgresDatabase
 from servers import PgBouncer, PostgresServer, pgbouncer, postgres_binaries
 
 Silence = Callable[[Reader], Awaitable[None]]
@@ -95,10 +95,6 @@ def stand_still(url: str) -> None:
         pass
 
 
-def test_whoever_waits_for_a_lock_waits_for_less_than_a_statement_may_take() -> None:
-    assert STOPPED_SECONDS < STATEMENT_SECONDS
-
-
 async def test_what_a_stopped_host_has_locked_is_free_for_others(
     hosts: list[PostgresDatabase],
 ) -> None:
@@ -157,7 +153,9 @@ async def read_in(database: PostgresDatabase, silence: Silence) -> None:
 
 
 @pytest.mark.usefixtures("_briefly")
-@pytest.mark.parametrize("ask", [write_in, read_in])
+@pytest.mark.parametrize(
+    ("hosts", "ask"), [("direct", write_in), ("pooled", read_in)], indirect=["hosts"]
+)
 async def test_whoever_waits_for_a_session_that_fell_silent_waits_for_one_statement(
     hosts: list[PostgresDatabase], ask: Ask
 ) -> None:
