@@ -34,8 +34,7 @@ from portico.features.operations import pages as operations_pages
 from portico.features.operations import usage
 from portico.features.people import endpoints as people_endpoints
 from portico.features.people.pages import invitations, profile, recovery, users
-from portico.features.services import check
-from portico.features.services import endpoints as services
+from portico.features.services import check, verify
 from portico.features.services.check import CheckResponder
 from portico.features.services.forward import ForwardResponder
 from portico.features.services.service import Decisions
@@ -155,7 +154,7 @@ def v1(
 ) -> tuple[AnyRoute, ...]:
     """The routes of the API, with those of the installation's own kinds (`resource.compiled`);
     `decisions` about services are by the environment's name."""
-    ours = (*BUILT_IN, *services.routes(decisions or {}))
+    ours = (*BUILT_IN, *verify.routes(decisions or {}))
     return (*ours, *(route for kind in kinds for route in kind_routes(kind)))
 
 

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from portico.core.errors import PermissionDenied, PorticoError, Unreadable
 from portico.core.networks import is_loopback
 from portico.core.services import Service, path_of
-from portico.features.services.service import Decisions, needed_at
-from portico.web import throttle
+from portico.features.services.service import Decisions
 from portico.web.api_responder import no_endpoint
 from portico.web.authenticate import Authenticators
 from portico.web.messages import Reply, Request
@@ -57,24 +56,9 @@ def routes(
 def _route(service: Service, decisions: Decisions, authenticators: Authenticators) -> AnyRoute:
     async def check(request: Request) -> Reply:
         method = _header(request, _METHODS)
-        needed = needed_at(service, method, path_of(_header(request, _TARGETS)))
-        if needed is None:
-            await throttle.address(request)
-            request.account_id = None
-            return Reply(200, b"", [_NO_STORE])
-        caller = await authenticators.of_request(request, method, decisions.audience(service))
-        decision = await decisions.decide(
-            caller,
-            needed,
-            method=method,
-            address=request.origin.address,
-            now=request.now,
-            label=f"check {service.name}",
-        )
-        request.caller, request.verdict = caller, decision.verdict
-        if decision.error is not None:
-            raise decision.error
-        return Reply(200, b"", [_NO_STORE, *await decisions.who_asks(caller, service, request.now)])
+        path, label = path_of(_header(request, _TARGETS)), f"check {service.name}"
+        told = await decisions.admit(request, authenticators, service, method, path, label=label)
+        return Reply(200, b"", [_NO_STORE, *(told or ())])
 
     return Route(
         method="GET",

@@ -1,18 +1,22 @@
-"""Forwarding: requests below a service's path are decided, then sent on to its upstream."""
+"""Forwarding: requests below a service's path are decided, then sent on to its upstream.
+
+A client's own `X-Portico-*` and forwarding headers never pass, in any spelling: some servers read
+`X_Portico_User` as `X-Portico-User`.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import ClassVar
 from urllib.parse import quote, urlsplit
 
-from portico.core.errors import AuthenticationRequired, PorticoError, Unreadable
+from portico.core.errors import PorticoError, Unreadable
 from portico.core.services import Service, path_of
-from portico.features.services.headers import Pairs, sent_back, sent_on
-from portico.features.services.service import Decisions, needed_at
+from portico.features.services.service import Decisions, Pairs
 from portico.outbound.exchange import ServiceRequest, Unsent
 from portico.outbound.forwarding import Forwarder
-from portico.web import throttle
 from portico.web.authenticate import Authenticators
+from portico.web.cookies import DEVICE, PROVIDER, SECOND_STEP
 from portico.web.envelope import error_body
 from portico.web.messages import JSON, Reply, Request, Stream
 from portico.web.problems import problem
@@ -100,8 +104,13 @@ class ForwardResponder:
         if request.method != request.method.upper():  # else rules would decide on another method
             raise Unreadable("The method must be in capital letters.")
         path, target = self._target(request)
-        added = await self._admitted(request, path)
-        headers = [*sent_on(request.all_headers, self._session), *added, *_forwarded(request)]
+        added = await self._decisions.admit(
+            *(request, self._authenticators, self._service, request.method, path),
+            label=f"forward {self._service.name}",
+        )
+        if added is None:
+            added = [("x-portico-environment", request.environment.name)]
+        headers = [*_sent_on(request.all_headers, self._session), *added, *_forwarded(request)]
         body, length = None, request.header("content-length")
         if chunked := request.is_of_unknown_length:
             headers.append(("transfer-encoding", "chunked"))
@@ -116,7 +125,7 @@ class ForwardResponder:
             raise GatewayTimeout(f"{self._service.name} did not answer in time.") from None
         except Unsent as error:
             raise BadGateway(f"{self._service.name} cannot be reached: {error.reason}.") from None
-        back = sent_back(answered.headers, self._session)
+        back = _sent_back(answered.headers, self._session)
         whole = answered.whole
         if whole is None:
             return Stream(answered.status, answered.chunks(), answered.close, back, finite=True)
@@ -134,34 +143,6 @@ class ForwardResponder:
         target = f"{rest}?{request.query_string}" if request.query_string else rest
         return path_of(target), target
 
-    async def _admitted(self, request: Request, path: str) -> Pairs:
-        """Authenticates, counts and permits; returns the headers that say who asks."""
-        service, decisions = self._service, self._decisions
-        needed = needed_at(service, request.method, path)
-        if needed is None:
-            await throttle.address(request)
-            request.account_id = None
-            return [("x-portico-environment", decisions.env.name)]
-        try:
-            caller = await self._authenticators.of_request(
-                request, request.method, decisions.audience(service)
-            )
-        except AuthenticationRequired as refusal:
-            refusal.scope = " ".join(needed.scopes) or None
-            raise
-        decision = await decisions.decide(
-            caller,
-            needed,
-            method=request.method,
-            address=request.origin.address,
-            now=request.now,
-            label=f"forward {service.name}",
-        )
-        request.caller, request.verdict = caller, decision.verdict
-        if decision.error is not None:
-            raise decision.error
-        return await decisions.who_asks(caller, service, request.now)
-
 
 def _forwarded(request: Request) -> Pairs:
     return [
@@ -170,3 +151,109 @@ def _forwarded(request: Request) -> Pairs:
         ("x-forwarded-host", request.host),
         ("x-request-id", request.id),
     ]
+
+
+_HOPS = frozenset(
+    {
+        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization"),
+        *("proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "expect"),
+    }
+)
+"""Headers about one connection (RFC 9110 §7.6.1)."""
+
+_TAKEN_OFF = frozenset(
+    {
+        *("authorization", "content-length", "host", "x-request-id"),
+        # Where a request comes from: some servers believe any of these.
+        *("forwarded", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip"),
+        # Another path or method than that which was decided on.
+        *("x-rewrite-url", "x-http-method", "x-http-method-override", "x-method-override"),
+    }
+)
+_OURS = frozenset({"x-request-id", "x-content-type-options", "strict-transport-security"})
+
+
+_NAMES = 256
+"""How many names of headers to remember: clients and services use the same few."""
+
+
+def _spelling(name: str) -> str:
+    """A header's name as the most lenient server reads it."""
+    return name.lower().replace("_", "-")
+
+
+@lru_cache(_NAMES)
+def _name_sent_on(name: str) -> str | None:
+    """The name under which a client's header is sent on; None if it is taken off."""
+    spelled = _spelling(name)
+    if spelled in _HOPS or spelled in _TAKEN_OFF:
+        return None
+    if spelled.startswith(("x-portico-", "x-forwarded-", "x-original-")):
+        return None
+    return name.lower()
+
+
+@lru_cache(_NAMES)
+def _name_sent_back(name: bytes) -> str | None:
+    """The name under which a service's header is sent back; None if it is taken off."""
+    lower = name.decode("latin-1").lower()
+    if not lower.isascii() or lower in _HOPS or lower in _OURS:
+        return None
+    if lower.startswith(("x-ratelimit-", "x-portico-", "access-control-")):
+        return None
+    return lower
+
+
+def _sent_on(headers: Iterable[tuple[str, str]], session: str) -> Pairs:
+    """The client's headers as the service gets them. `session` is the name of the session
+    cookie."""
+    named: frozenset[str] = frozenset()
+    kept: Pairs = []
+    for name, value in headers:
+        sent = _name_sent_on(name)
+        if sent is None:
+            if name.lower() == "connection":
+                named |= _named_by(value)
+        elif value.isascii():
+            if sent == "cookie" and not (value := _without(value, session)):
+                continue
+            kept.append((sent, value))
+    if named:
+        return [(name, value) for name, value in kept if _spelling(name) not in named]
+    return kept
+
+
+def _sent_back(headers: Iterable[tuple[bytes, bytes]], session: str) -> Pairs:
+    """The service's headers as the client gets them."""
+    named: frozenset[str] = frozenset()
+    kept: Pairs = []
+    for raw_name, raw in headers:
+        name, value = _name_sent_back(raw_name), raw.decode("latin-1")
+        if name is None:
+            if (hop := raw_name.lower()) == b"connection":
+                named |= _named_by(value)
+            elif hop == b"transfer-encoding":
+                named |= {"content-length"}
+        elif value.isascii() and not (
+            name == "set-cookie" and value.startswith(_our_cookies(session))
+        ):
+            kept.append((name, value))
+    if named:
+        return [(name, value) for name, value in kept if _spelling(name) not in named]
+    return kept
+
+
+def _named_by(connection: str) -> frozenset[str]:
+    """The names in a `Connection` header, whose headers are about that connection too."""
+    return frozenset(_spelling(one.strip()) for one in connection.split(","))
+
+
+def _our_cookies(session: str) -> tuple[str, ...]:
+    return tuple(f"{name}=" for name in (session, SECOND_STEP.name, DEVICE.name, PROVIDER.name))
+
+
+def _without(cookies: str, session: str) -> str:
+    """Cookies without Portico's own."""
+    ours = _our_cookies(session)
+    pairs = (pair.strip() for pair in cookies.split(";"))
+    return "; ".join(pair for pair in pairs if pair and not pair.startswith(ours))

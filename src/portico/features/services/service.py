@@ -14,9 +14,14 @@ from portico.core.times import HOUR, SECOND
 from portico.environment import Environment
 from portico.features.access.credentials import Credentials, other_resource
 from portico.features.access.signing import Signer
-from portico.features.services.headers import Pairs, of_caller
 from portico.limits.protocol import ACCOUNT, LIMITED, Claims
+from portico.web import throttle
+from portico.web.authenticate import Authenticators
+from portico.web.messages import Request
 from portico.web.problems import status_of
+
+Pairs = list[tuple[str, str]]
+"""Names and values of headers."""
 
 IDENTITY_TYPE = "portico-identity+jwt"
 IDENTITY_SECONDS = 60
@@ -88,6 +93,38 @@ class Decisions:
             where = self._others.base
             raise AuthenticationRequired(f"This credential is only valid at {where}.") from None
 
+    async def admit(
+        self,
+        request: Request,
+        authenticators: Authenticators,
+        service: Service,
+        method: str,
+        path: str,
+        *,
+        label: str,
+    ) -> Pairs | None:
+        """Authenticates, counts and permits a request to a service; returns the headers that say
+        who asks, None if nobody is asked. `path` is the rest behind the service's own. Raises
+        `PorticoError`."""
+        needed = needed_at(service, method, path)
+        if needed is None:
+            await throttle.address(request)
+            request.account_id = None
+            return None
+        try:
+            caller = await authenticators.of_request(request, method, self.audience(service))
+        except AuthenticationRequired as refusal:
+            refusal.scope = " ".join(needed.scopes) or None
+            raise
+        address, now = request.origin.address, request.now
+        decision = await self.decide(
+            caller, needed, method=method, address=address, now=now, label=label
+        )
+        request.caller, request.verdict = caller, decision.verdict
+        if decision.error is not None:
+            raise decision.error
+        return await self._who_asks(caller, service, now)
+
     async def decide(
         self,
         caller: Principal,
@@ -100,7 +137,7 @@ class Decisions:
     ) -> Decision:
         """Counts the request against its account, then checks the credential's networks (if
         `address` is given), the method (likewise) and the scope."""
-        verdict = await self.count(caller, needed, now)
+        verdict = await self._count(caller, needed, now)
         if verdict.month_used:
             plan = self.env.plan(caller.plan)
             self.env[Quotas].used(caller.user_id, plan, verdict.month_used, now)
@@ -116,24 +153,19 @@ class Decisions:
         self._record(caller, label, cost, error, now)
         return Decision(caller, error, verdict)
 
-    async def count(self, caller: Principal, needed: Needed, now: int) -> Verdict:
+    async def _count(self, caller: Principal, needed: Needed, now: int) -> Verdict:
         """Takes what the request costs from the plan's windows, and one from its named limit."""
-        limiter, user_id = self.env.limiter, caller.user_id
+        limiter, account = self.env.limiter, (ACCOUNT, caller.user_id)
         plan = self.env.plan(caller.plan)
-        if needed.limit is None:
-            if needed.cost == 1:
-                return await limiter.take((ACCOUNT, user_id), plan, now)
-            return await limiter.take_all([((ACCOUNT, user_id), plan)], now, [needed.cost])
-        claims: Claims = [
-            ((ACCOUNT, user_id), plan),
-            (
-                (LIMITED, f"{user_id}:{needed.limit}"),
-                self.env.settings.declared.limits[needed.limit],
-            ),
-        ]
-        return await limiter.take_all(claims, now, [needed.cost, 1])
+        if needed.limit is None and needed.cost == 1:
+            return await limiter.take(account, plan, now)
+        claims: Claims = [(account, plan)]
+        if needed.limit is not None:
+            limit = self.env.settings.declared.limits[needed.limit]
+            claims = [*claims, ((LIMITED, f"{caller.user_id}:{needed.limit}"), limit)]
+        return await limiter.take_all(claims, now, [needed.cost, 1][: len(claims)])
 
-    async def who_asks(self, caller: Principal, service: Service, now: int) -> Pairs:
+    async def _who_asks(self, caller: Principal, service: Service, now: int) -> Pairs:
         """The headers that tell the service who asks, with a token that is valid for a minute. They
         are sent again for half of that, unless the caller has changed; they must not be changed."""
         key = (caller.credential, caller.credential_id, service.name)
@@ -152,7 +184,7 @@ class Decisions:
             "exp": issued + IDENTITY_SECONDS,
         }
         await env[Signer].ready()
-        headers = of_caller(caller, env.name, env[Signer].sign(claims, now, IDENTITY_TYPE))
+        headers = _of_caller(caller, env.name, env[Signer].sign(claims, now, IDENTITY_TYPE))
         until = now + IDENTITY_SECONDS * SECOND // 2
         self._identities[key] = _Known(caller, headers, until)
         if len(self._identities) > IDENTITIES:
@@ -192,3 +224,16 @@ def _check(caller: Principal, needed: Needed, method: str | None, address: str |
         raise PermissionDenied(needed.refused)
     for scope in needed.scopes or (None,):
         require(caller, scope, method or "GET")
+
+
+def _of_caller(caller: Principal, environment: str, identity: str) -> Pairs:
+    """Who asks, for the service."""
+    return [
+        ("x-portico-user", str(caller.user_id)),
+        ("x-portico-role", caller.role),
+        ("x-portico-scopes", " ".join(sorted(caller.scopes))),
+        ("x-portico-plan", caller.plan),
+        ("x-portico-credential", f"{caller.credential}:{caller.credential_id}"),
+        ("x-portico-environment", environment),
+        ("x-portico-identity", identity),
+    ]

@@ -2,24 +2,164 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from portico.core.caller import Principal
 from portico.core.errors import (
     AuthenticationRequired,
+    BrokenRule,
     Fault,
     Invalid,
     Unreadable,
     invalid,
     unreadable,
 )
+from portico.core.rules import Between, Measured
 from portico.core.scopes import SCOPES, VERIFY
-from portico.core.services import Needed, Service
-from portico.features.services.schemas import Verify, VerifyAnswer, verified
+from portico.core.services import MOST_COST, Needed, Service
 from portico.features.services.service import Decision, Decisions, needed_at
+from portico.web.envelope import Identifier, Timestamp, optional_timestamp
+from portico.web.fields import Integer, Items, Object, Text
 from portico.web.messages import BodyRequest, Reply, json_reply
+from portico.web.peers import address_of
 from portico.web.reading import sent
 from portico.web.routing import AnyRoute, BodyRoute
+
+MOST_CHECKS = 100
+LONGEST = 8192
+
+_FINE = "The credential is valid for this."
+
+
+_short = Measured(0, LONGEST)
+
+
+def _address(text: str) -> str:
+    address = address_of(text) if len(text) <= 64 else None
+    if address is None:
+        raise BrokenRule("must be an IP address")
+    return address
+
+
+def _text(description: str, example: str) -> Any:
+    return Text(_short, description=description, examples=[example])
+
+
+_Credential = Annotated[
+    str,
+    Text(
+        _short,
+        writeOnly=True,
+        description="An API key, an access token, or the value of a session cookie.",
+    ),
+]
+
+
+class _About(msgspec.Struct):
+    """What a check may say of the request that is asked about."""
+
+    service: Annotated[str, _text("A declared service.", "invoices")] | UnsetType = UNSET
+    scope: Annotated[str, _text("A scope that it needs.", "read:products")] | UnsetType = UNSET
+    cost: (
+        Annotated[int, Integer(Between(0, MOST_COST), description="What it takes. By default 1.")]
+        | UnsetType
+    ) = UNSET
+    limit: Annotated[str, _text("A named limit.", "heavy")] | UnsetType = UNSET
+    address: (
+        Annotated[str, Text(_address, description="The caller's address.", examples=["192.0.2.7"])]
+        | UnsetType
+    ) = UNSET
+    method: Annotated[str, _text("Its method.", "GET")] | UnsetType = UNSET
+    path: Annotated[str, _text("Its path at the service.", "/7")] | UnsetType = UNSET
+
+
+class Check(_About, kw_only=True):
+    """What to ask about one request."""
+
+    credential: _Credential
+
+
+class Verify(_About):
+    """The body of POST /verify: one check, or up to 100 as `checks`."""
+
+    EXAMPLE: ClassVar = {"credential": "sk_live_…", "scope": "read:products"}
+
+    credential: _Credential | UnsetType = UNSET
+    checks: Annotated[list[dict[str, Any]], Items(Object(Check), MOST_CHECKS, 1)] | UnsetType = (
+        UNSET
+    )
+
+
+class VerifiedUser(msgspec.Struct, frozen=True):
+    """Whose credential it is."""
+
+    id: Identifier
+    name: Annotated[str, Meta(examples=["Ada Lovelace"])]
+    role: Annotated[str, Meta(examples=["editor"])]
+    plan: Annotated[str, Meta(examples=["pro"])]
+
+
+class VerifiedCredential(msgspec.Struct, frozen=True):
+    """The credential. `scopes` are those that its user's role has too; `name` is that of a key."""
+
+    kind: Literal["api_key", "jwt", "oauth", "session"]
+    id: Identifier
+    name: Annotated[str | None, Meta(examples=["Laptop"])]
+    scopes: Annotated[list[str], Meta(examples=[["read:products"]])]
+    expires_at: Timestamp | None
+
+
+class VerifiedLimit(msgspec.Struct, frozen=True):
+    """The window with the least left, as the headers of a request tell it."""
+
+    limit: Annotated[int, Meta(ge=1, examples=[100])]
+    remaining: Annotated[int, Meta(ge=0, examples=[99])]
+    reset: Annotated[int, Meta(description="Unix seconds.", examples=[1773576060])]
+    retry_after: Annotated[
+        int, Meta(ge=0, description="Seconds; 0 unless the limit is reached.", examples=[0])
+    ]
+
+
+class Verified(msgspec.Struct, frozen=True):
+    """What the caller would have got."""
+
+    valid: Annotated[bool, Meta(examples=[True])]
+    code: Annotated[
+        str,
+        Meta(description="`VALID`, or the error code that the caller gets.", examples=["VALID"]),
+    ]
+    message: Annotated[str, Meta(description="For people.", examples=[_FINE])]
+    user: VerifiedUser | None
+    credential: VerifiedCredential | None
+    limit: VerifiedLimit | None
+
+
+class VerifyAnswer(msgspec.Struct, frozen=True):
+    """One verdict, or for `checks` one for each of them, in their order."""
+
+    data: Verified | list[Verified]
+
+
+def verified(decision: Decision) -> Verified:
+    """A decision as it is told."""
+    caller, error, verdict = decision
+    user = credential = limit = None
+    if caller is not None:
+        user = VerifiedUser(caller.user_id, caller.name, caller.role, caller.plan)
+        credential = VerifiedCredential(
+            caller.credential,
+            caller.credential_id,
+            caller.credential_name,
+            sorted(caller.scopes),
+            optional_timestamp(caller.expires_at),
+        )
+    if verdict is not None:
+        limit = VerifiedLimit(verdict.limit, verdict.remaining, verdict.reset, verdict.retry_after)
+    code, message = ("VALID", _FINE) if error is None else (error.code, error.message)
+    return Verified(error is None, code, message, user, credential, limit)
 
 
 class _Asked(NamedTuple):
