@@ -16,20 +16,23 @@ from portico.core.plans import Plan
 from portico.core.resources import RESOURCES
 from portico.core.scopes import ROLE_SCOPES, SCOPE_WORDS, SCOPES
 from portico.features.events.payloads import EventBody, event_data
-from portico.openapi.oauth import oauth_body, oauth_components, oauth_responses, oauth_schemas
 from portico.openapi.responses import (
     HEADERS,
     Json,
     error_components,
     error_schemas,
     meaning,
+    oauth_components,
+    oauth_responses,
+    oauth_schemas,
     responses,
 )
 from portico.openapi.schemas import SCHEMAS, changed, changed_schemas, media_and_schemas, only_used
 from portico.openapi.webhooks import TAG as DELIVERIES
 from portico.openapi.webhooks import previous_schemas, webhooks
 from portico.version import version
-from portico.web.messages import JSON
+from portico.web.fields import object_schema
+from portico.web.messages import FORM, JSON
 from portico.web.problems import STATUS
 from portico.web.reading import fields
 from portico.web.routing import ID, Access, AnyRoute
@@ -353,11 +356,21 @@ def _operation(route: AnyRoute, made: Json) -> Json:
         required = not route.bearer_instead
         operation["requestBody"] = {"required": required, "content": {JSON: media}}
     if route.form is not None:
-        operation["requestBody"] = oauth_body(route.form)
+        operation["requestBody"] = _oauth_body(route.form)
     security = requirements(route)
     if security is not None:
         operation["security"] = security
     return operation
+
+
+def _oauth_body(form: type[msgspec.Struct]) -> Json:
+    """The request body: the same parameters as a form or as JSON. The server ignores others."""
+    schema = object_schema(form)
+    del schema["additionalProperties"]
+    media: Json = {"schema": schema}
+    if example := getattr(form, "EXAMPLE", None):
+        media["example"] = example
+    return {"required": True, "content": {FORM: media, JSON: media}}
 
 
 def _needs(route: AnyRoute) -> str:

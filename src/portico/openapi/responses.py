@@ -8,8 +8,10 @@ import msgspec
 
 from portico.core import errors
 from portico.core.errors import Fault, PorticoError
+from portico.core.oauth import AuthorizationRefused
+from portico.features.access.oauth_responder import refusal
 from portico.web.idempotency import NOT_KEPT
-from portico.web.messages import JSON
+from portico.web.messages import JSON, Reply
 from portico.web.problems import problem, status_of
 from portico.web.routing import Access, AnyRoute
 
@@ -255,28 +257,116 @@ def _schema_name(kinds: Sequence[type[PorticoError]], end: str) -> str:
 def _error_component(
     kinds: Sequence[type[PorticoError]], extra: Sequence[str], *, replayable: bool
 ) -> Json:
-    replies = {kind: problem(EXAMPLES[kind]) for kind in kinds}
+    component = _component(
+        " ".join(map(meaning, kinds)),
+        _schema_name(kinds, "Error"),
+        {kind.code: problem(EXAMPLES[kind]) for kind in kinds},
+        (*extra, *(["Idempotent-Replayed"] if replayable else [])),
+        uncounted=any(kind in UNCOUNTED for kind in kinds),
+    )
+    if errors.PermissionDenied in kinds:
+        optional = {**HEADERS["WWW-Authenticate"], "required": False}
+        component["headers"]["WWW-Authenticate"] = optional
+    return component
+
+
+def _component(
+    description: str,
+    schema: str,
+    replies: Mapping[str, Reply],
+    extra: Sequence[str] = (),
+    *,
+    uncounted: bool,
+) -> Json:
+    """The component of an error response; `replies` has examples of it by their codes."""
     headers = refs(*ALWAYS, *extra)
-    if replayable:
-        headers |= refs("Idempotent-Replayed")
-    if any(kind in UNCOUNTED for kind in kinds):
+    if uncounted:
         headers |= _PERHAPS_LIMITS
     own = {name for reply in replies.values() for name, _ in reply.headers}
     headers |= refs(*(name for name in HEADERS if name.lower() in own))
     headers["Cache-Control"] = NO_STORE
-    if errors.PermissionDenied in kinds:
-        headers["WWW-Authenticate"] = {**HEADERS["WWW-Authenticate"], "required": False}
-    schema = {"$ref": f"#/components/schemas/{_schema_name(kinds, 'Error')}"}
-    examples = {
-        kind.code: {"value": msgspec.json.decode(reply.body)} for kind, reply in replies.items()
-    }
-    return {
-        "description": " ".join(map(meaning, kinds)),
-        "headers": headers,
-        "content": {JSON: {"schema": schema, "examples": examples}},
-    }
+    examples = {code: {"value": msgspec.json.decode(one.body)} for code, one in replies.items()}
+    content = {"schema": {"$ref": f"#/components/schemas/{schema}"}, "examples": examples}
+    return {"description": description, "headers": headers, "content": {JSON: content}}
 
 
 def refs(*names: str) -> Json:
     """References to headers."""
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+# Endpoints with the errors of RFC 6749 §5.2
+
+_OAUTH_ANSWERS: Mapping[str, tuple[str, Sequence[PorticoError]]] = {
+    "OAuthRefused": (
+        "The request was refused (RFC 6749 §5.2).",
+        (
+            AuthorizationRefused(
+                "invalid_grant", "This code is not valid, has expired or was used before."
+            ),
+            AuthorizationRefused("invalid_request", "Send grant_type."),
+            AuthorizationRefused(
+                "invalid_scope", "A refresh cannot ask for more than was granted."
+            ),
+            AuthorizationRefused(
+                "unsupported_grant_type", "grant_type must be authorization_code."
+            ),
+            AuthorizationRefused("authorization_pending", "The user has not decided yet."),
+            AuthorizationRefused("slow_down", "Wait 5 seconds longer between requests."),
+            AuthorizationRefused("access_denied", "The user denied access."),
+            AuthorizationRefused("expired_token", "This device_code has expired. Begin again."),
+        ),
+    ),
+    "OAuthClientUnknown": (
+        "The client is unknown, or its secret is wrong.",
+        (AuthorizationRefused("invalid_client", "The client is unknown or its secret is wrong."),),
+    ),
+    **{
+        f"OAuth{error.__name__}": (meaning(error), (EXAMPLES[error],))
+        for error in (
+            errors.RequestTimeout,
+            errors.PayloadTooLarge,
+            errors.UnsupportedMediaType,
+            errors.RateLimited,
+            errors.Internal,
+            errors.Unavailable,
+        )
+    },
+}
+
+
+def oauth_components() -> Json:
+    """Every error response of these endpoints, by the component's name."""
+    found: Json = {}
+    for name, (description, examples) in _OAUTH_ANSWERS.items():
+        replies = {_oauth_code(one): refusal(one) for one in examples}
+        uncounted = isinstance(examples[0], UNCOUNTED)
+        found[name] = _component(description, f"{name}Error", replies, uncounted=uncounted)
+    return found
+
+
+def oauth_schemas() -> Json:
+    """The schemas of the bodies of every error response, by name."""
+    found: Json = {}
+    for name, (_, examples) in _OAUTH_ANSWERS.items():
+        error = {"type": "string", "enum": [_oauth_code(one) for one in examples]}
+        these = {"type": "object", "properties": {"error": error}}
+        found[f"{name}Error"] = {"allOf": [{"$ref": "#/components/schemas/OAuthError"}, these]}
+    return found
+
+
+def _oauth_code(error: PorticoError) -> str:
+    code: str = msgspec.json.decode(refusal(error).body)["error"]
+    return code
+
+
+def oauth_responses(route: AnyRoute, answer: Json | None) -> Json:
+    """As `responses`, of one of these endpoints."""
+    headers = {**refs(*ALWAYS, "Pragma"), "Cache-Control": NO_STORE}
+    success: Json = {"description": SUCCESS[route.status], "headers": headers}
+    if answer is not None:
+        success["content"] = {JSON: answer}
+    shown = {str(route.status): success}
+    for name, (_, examples) in _OAUTH_ANSWERS.items():
+        shown[str(refusal(examples[0]).status)] = {"$ref": f"#/components/responses/{name}"}
+    return dict(sorted(shown.items()))
