@@ -8,7 +8,6 @@ from typing import Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from portico.core.caller import Principal
 from portico.core.requests import NO_KEY, NOBODY, NOWHERE, FailedRequest, RequestCounts
 from portico.core.times import HOUR
 from portico.web.envelope import timestamp
@@ -75,36 +74,6 @@ class _Line(msgspec.Struct, tag_field="event", tag="request", gc=False):
     trace_id: str | UnsetType = UNSET
 
 
-_Entry = tuple[int, str, str, str, int, float, str, Principal | None, str]
-
-
-def _line(
-    now: int,
-    request_id: str,
-    method: str,
-    path: str,
-    status: int,
-    seconds: float,
-    address: str,
-    caller: Principal | None,
-    trace_id: str,
-) -> _Line:
-    return _Line(
-        timestamp(now),
-        request_id,
-        _cut(redact(method), METHOD_LENGTH),
-        _cut(redact(path), PATH_LENGTH),
-        status,
-        int(seconds * 1e6) / 1000,
-        address,
-        caller.user_id if caller else None,
-        caller.credential if caller else None,
-        caller.credential_id if caller else None,
-        client_id=_cut(caller.client_id, CLIENT_LENGTH) if caller and caller.client_id else UNSET,
-        trace_id=trace_id or UNSET,
-    )
-
-
 def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length]}…"
 
@@ -115,36 +84,41 @@ class RequestLog:
     def __init__(self, write: Callable[[bytes], None]) -> None:
         """`write` takes whole lines and does not block."""
         self._write = write
-        self._entries: list[_Entry] = []
+        self._lines: list[_Line] = []
 
     def add(self, request: Request, status: int, seconds: float, trace_id: str) -> None:
         """Adds one request; `trace_id` is empty if it has no trace. Method and path are redacted;
         nothing else that the client sent is logged."""
-        self._entries.append(
-            (
-                request.now,
+        caller = request.caller
+        client_id = caller.client_id if caller else None
+        self._lines.append(
+            _Line(
+                timestamp(request.now),
                 request.id,
-                request.method,
-                request.path,
+                _cut(redact(request.method), METHOD_LENGTH),
+                _cut(redact(request.path), PATH_LENGTH),
                 status,
-                seconds,
+                int(seconds * 1e6) / 1000,
                 request.address,
-                request.caller,
-                trace_id,
+                caller.user_id if caller else None,
+                caller.credential if caller else None,
+                caller.credential_id if caller else None,
+                client_id=_cut(client_id, CLIENT_LENGTH) if client_id else UNSET,
+                trace_id=trace_id or UNSET,
             )
         )
-        if len(self._entries) >= MOST_LINES:
+        if len(self._lines) >= MOST_LINES:
             self._write_out()
 
     async def run(self) -> None:
         """Writes the gathered lines."""
-        if self._entries:
+        if self._lines:
             self._write_out()
 
     def _write_out(self) -> None:
         # Encoding a batch at once costs less than a line after each request.
-        entries, self._entries = self._entries, []
-        self._write(_encode_lines([_line(*entry) for entry in entries]))
+        lines, self._lines = self._lines, []
+        self._write(_encode_lines(lines))
 
 
 class RequestSpans(Protocol):
