@@ -41,6 +41,8 @@ from portico.web.routing import AnyRoute, Mount, Responder
 
 Json = Mapping[str, Any]
 
+_BY_SESSION = " Without one, this browser's session in the sandbox is sent, if there is one."
+
 _SNIPPETS = Path(__file__).parent / "snippets"
 _PYTHON = re.compile(r"^def (\w+)\((.*)\) -> None:\n((?:    .*\n)+)", re.MULTILINE)
 _TYPESCRIPT = re.compile(r"^export async function (\w+)\((.*)\) \{\n((?:  .*\n)+)\}", re.MULTILINE)
@@ -170,25 +172,13 @@ def docs_mounts(
     alone = partial(described, own, DocumentPart(addresses.auth, ()), plans, mount.extra_headers)
     together = partial(described, own, auth, plans, mount.extra_headers)
 
-    tested = (env.mirror or env).addresses
-    hint = f"From [the dashboard]({tested.dashboard}/keys). Without one, this browser's session in"
-    hint += " the sandbox is sent, if there is one."
-    sandbox = Sandbox(tested.base, f"{tested.base}/docs", "Test key", hint)
-    editions = _editions(beside, "")
-
     @cache
     def reference(addresses: Addresses) -> Reference:
         note = template("authority_copy.html").render(needs_copy=addresses.needs_copy)
-        place = PagePlace(
-            addresses.base,
-            curl=addresses.curl,
-            note=Markup(note),  # noqa: S704 - our own
-            home=addresses.dashboard,
-            editions=editions,
-            # A superseded version is documented, but cannot be tried.
-            sandbox=None if mount.extra_headers else sandbox,
-            others=_others(env, addresses),
-        )
+        # A superseded version is documented, but cannot be tried.
+        sandbox = None if mount.extra_headers else _sandbox(env, "", "", _BY_SESSION)
+        place = _place(env, beside, addresses, sandbox)
+        place = place._replace(note=Markup(note))  # noqa: S704 - our own
         return Reference(shown(together(), addresses), place)
 
     names = [*(operation_id(route) for route in (*own.routes, *auth.routes)), DELIVERIES]
@@ -210,21 +200,12 @@ def service_docs_mounts(
     env = mount.environment
     below = f"/docs/services/{service.name}"
     described = _of_service(service, env.addresses)
-    tested = (env.mirror or env).addresses
-    at = f"{tested.base}{service.path}"
-    hint = f"From [the dashboard]({tested.dashboard}/keys)."
-    sandbox = Sandbox(at, f"{tested.base}{below}/docs", "Test key", hint)
+    tryable = bool(service.path and service.sandbox_upstream)
+    sandbox = _sandbox(env, service.path or "", below) if tryable else None
 
     @cache
     def reference(addresses: Addresses) -> Reference:
-        place = PagePlace(
-            addresses.base + below,
-            curl=addresses.curl,
-            home=addresses.dashboard,
-            editions=_editions(beside, below),
-            sandbox=sandbox if service.path and service.sandbox_upstream else None,
-            others=_others(env, addresses),
-        )
+        place = _place(env, beside, addresses, sandbox, below)
         return Reference(_of_service(service, addresses), place)
 
     try:
@@ -261,30 +242,37 @@ def _of_service(service: Service, addresses: Addresses) -> Json:
     return document
 
 
-def _editions(mounts: Sequence[Mount], below: str) -> list[Edition]:
-    return [
-        Edition(one.environment.name.capitalize(), one.environment.addresses.base + below)
-        for one in mounts
+def _sandbox(env: Environment, path: str, below: str, more: str = "") -> Sandbox:
+    """Where what is at `path` can be tried, whose reference is `below` the API's."""
+    tested = (env.mirror or env).addresses
+    hint = f"From [the dashboard]({tested.dashboard}/keys).{more}"
+    return Sandbox(f"{tested.base}{path}", f"{tested.base}{below}/docs", "Test key", hint)
+
+
+def _place(
+    env: Environment,
+    beside: Sequence[Mount],
+    addresses: Addresses,
+    sandbox: Sandbox | None,
+    below: str = "",
+) -> PagePlace:
+    """The place of a reference `below` an API's, with links to the references of services too, if
+    there are any."""
+    services = [
+        Edition(str(one.openapi["info"]["title"]), f"{addresses.base}/docs/services/{one.name}")
+        for one in env.settings.declared.services.values()
+        if one.openapi
     ]
-
-
-def _others(env: Environment, addresses: Addresses) -> list[Edition]:
-    """The references of an environment; none if there is one only."""
-    services = [one for one in env.settings.declared.services.values() if one.openapi]
-    own = Edition(env.settings.site_name, addresses.base)
-    return (
-        [
-            own,
-            *(
-                Edition(
-                    str(one.openapi["info"]["title"]), f"{addresses.base}/docs/services/{one.name}"
-                )
-                for one in services
-                if one.openapi
-            ),
-        ]
-        if services
-        else []
+    return PagePlace(
+        addresses.base + below,
+        curl=addresses.curl,
+        home=addresses.dashboard,
+        editions=[
+            Edition(one.environment.name.capitalize(), one.environment.addresses.base + below)
+            for one in beside
+        ],
+        sandbox=sandbox,
+        others=services and [Edition(env.settings.site_name, addresses.base), *services],
     )
 
 
@@ -306,8 +294,15 @@ def _reference_mounts(
 
     routes = (json_route, page("docs", Reference.index), *asset_routes(DOCS_ASSETS))
     yield replace(below, routes=routes)
-    pages = [page(name, partial(Reference.page, name=name)) for name in names]
-    yield _operations_mount(below, pages, lambda: reference(addresses.read(here=False)).nowhere())
+    yield replace(
+        below,
+        prefix=f"{below.prefix}/docs",
+        name=f"{below.name}/docs",
+        routes=tuple(page(name, partial(Reference.page, name=name)) for name in names),
+        responder=_ReferenceResponder(
+            below.responder, cache(lambda: reference(addresses.read(here=False)).nowhere())
+        ),
+    )
 
 
 def shown(document: Mapping[str, Any], addresses: Addresses) -> Mapping[str, Any]:
@@ -316,17 +311,6 @@ def shown(document: Mapping[str, Any], addresses: Addresses) -> Mapping[str, Any
     info = document["info"]
     described = info["description"].replace("\ncurl ", f"\n{addresses.curl} ")
     return with_samples({**document, "info": {**info, "description": described}}, addresses)
-
-
-def _operations_mount(mount: Mount, pages: Sequence[AnyRoute], nowhere: Callable[[], str]) -> Mount:
-    """The pages below the reference's first page."""
-    return replace(
-        mount,
-        prefix=f"{mount.prefix}/docs",
-        name=f"{mount.name}/docs",
-        routes=tuple(pages),
-        responder=_ReferenceResponder(mount.responder, cache(nowhere)),
-    )
 
 
 class _ReferenceResponder:
