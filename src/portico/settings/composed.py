@@ -107,14 +107,6 @@ class MailSettings(SettingGroup):
         str | None, declared(None, email, "sender's address of mails; `smtp_url` needs it")
     ]
 
-    def check(self, sources: Sources) -> None:
-        """Checks that a mail server comes with a sender."""
-        if self.smtp_url is not None and self.mail_from is None:
-            raise SettingError(
-                f"{named('smtp_url', sources)} needs a sender's address: set mail_from"
-                " (PORTICO_MAIL_FROM)"
-            )
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class EventSettings(SettingGroup):
@@ -222,14 +214,6 @@ class SigningIn(SettingGroup):
     ]
     providers: tuple[Provider, ...]
 
-    def check(self, sources: Sources) -> None:
-        """Checks that whoever lets strangers sign up has chosen what they see."""
-        if self.sign_up and self.sign_up_role is None:
-            raise SettingError(
-                f"{named('sign_up', sources)} needs a role for those who sign up: set sign_up_role"
-                " (PORTICO_SIGN_UP_ROLE), such as viewer, who sees every user and product"
-            )
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Observability(SettingGroup):
@@ -276,14 +260,6 @@ class Observability(SettingGroup):
             "collector for traces and metrics by OTLP over HTTP, such as `http://127.0.0.1:4318`",
         ),
     ]
-
-    def check(self, sources: Sources) -> None:
-        """Checks that an archive comes with a limit."""
-        if self.audit_archive is not None and self.audit_days is None:
-            raise SettingError(
-                f"{named('audit_archive', sources)} needs audit_days, which is not set: set"
-                " audit_days (PORTICO_AUDIT_DAYS)"
-            )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -344,7 +320,7 @@ class Listening(SettingGroup):
 
     def check(self, sources: Sources) -> None:
         """Checks that TLS is on or left to a proxy, that the ports differ, and that the certificate
-        has a key."""
+        and its key can be read."""
         if not self.tls and not self.trusted_proxies:
             raise SettingError(
                 f"{named('tls', sources)} may be off only behind a proxy that terminates TLS: add"
@@ -354,13 +330,9 @@ class Listening(SettingGroup):
             raise SettingError(
                 f"{named('http_port', sources)} must differ from {named('port', sources)}"
             )
-        for one, other in permutations(("tls_cert", "tls_key")):
-            path: Path | None = getattr(self, one)
-            if path is None:
-                continue
-            if getattr(self, other) is None:
-                raise SettingError(f"{named(one, sources)} needs {other}: set both")
-            content(one, path, sources)
+        for name, path in (("tls_cert", self.tls_cert), ("tls_key", self.tls_key)):
+            if path is not None:
+                content(name, path, sources)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -451,19 +423,13 @@ class Stores(SettingGroup):
     ]
 
     def check(self, sources: Sources) -> None:
-        """Checks that the data directory can be one, that PostgreSQL's further URLs come with
-        `database_url`, and that there is one source of the secret, which can be read."""
+        """Checks that the data directory can be one, and that there is one source of the secret,
+        which can be read."""
         for path in map(str, (self.data, *self.data.parents)):
             # pathlib's functions raise if a name is too long or permission is missing.
             if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112 - as above
                 raise SettingError(
                     f"{named('data', sources)} must be a directory: {path!r} is not one"
-                )
-        for setting in ("database_read_url", "database_listen_url"):
-            if getattr(self, setting) is not None and self.database_url is None:
-                raise SettingError(
-                    f"{named(setting, sources)} needs database_url, which is not set: set"
-                    " database_url (PORTICO_DATABASE_URL)"
                 )
         file = self.secret_key_file
         if file is None:
@@ -584,6 +550,18 @@ class PublicAddresses(SettingGroup):
                 )
 
 
+NEEDED = {
+    "smtp_url": ("mail_from", ", the sender's address"),
+    "sign_up": ("sign_up_role", ", such as viewer, who sees every user and product"),
+    "audit_archive": ("audit_days", ""),
+    "database_read_url": ("database_url", ""),
+    "database_listen_url": ("database_url", ""),
+    "tls_cert": ("tls_key", ""),
+    "tls_key": ("tls_cert", ""),
+}
+"""The settings that need another one, with its name and what messages add to that."""
+
+
 def derived_addresses(values: Mapping[str, Any]) -> dict[str, str]:
     """The five addresses; unset ones are derived from `host` and `port`."""
     host, port = values["host"], values["port"]
@@ -620,7 +598,13 @@ class Settings(
     """The path of portico.toml if it contains a secret."""
 
     def check(self, sources: Sources) -> None:
-        """Checks each group, and then all together."""
+        """Checks that what is needed is there, then each group, and then all together."""
+        for name, (needed, what) in NEEDED.items():
+            if getattr(self, name) and getattr(self, needed) is None:
+                raise SettingError(
+                    f"{named(name, sources)} needs {needed}{what}: set {needed}"
+                    f" (PORTICO_{needed.upper()})"
+                )
         for group in GROUPS:
             group.check(self, sources)
         if self.workers > 1 and self.valkey_url is None:
