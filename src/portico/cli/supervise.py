@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import pickle
 import shutil
 import signal
@@ -37,7 +36,6 @@ async def supervise(settings: Settings, listening: Callable[[], None], *, migrat
     once all of them do. `migrates` is as in `serve`."""
     shutil.rmtree(settings.data / RUN, ignore_errors=True)
     (settings.data / RUN).mkdir(mode=0o700)
-    _watch_without_threads()
     signals = StopSignals()
     workers = [
         _Worker(settings, number + 1, signals, migrates=migrates)
@@ -46,17 +44,6 @@ async def supervise(settings: Settings, listening: Callable[[], None], *, migrat
     telling = asyncio.create_task(_tell(workers, listening))
     await asyncio.gather(*(worker.tend() for worker in workers))
     telling.cancel()
-
-
-def _watch_without_threads() -> None:
-    """Makes asyncio watch processes by pidfds if the system has them. Before Python 3.12 it watches
-    each by a thread, which cannot be started while the process limit is reached."""
-    if sys.version_info < (3, 12):
-        with suppress(OSError, AttributeError):
-            os.close(os.pidfd_open(os.getpid()))
-            watcher = asyncio.PidfdChildWatcher()
-            watcher.attach_loop(asyncio.get_running_loop())
-            asyncio.set_child_watcher(watcher)
 
 
 async def _tell(workers: Sequence["_Worker"], listening: Callable[[], None]) -> None:
@@ -77,8 +64,6 @@ class _Worker:
         # Sent by a pipe: settings hold passwords. Other users see arguments, and children of the
         # worker would inherit its environment.
         self._start = pickle.dumps((settings, number, migrates))
-        self._left: set[int] = set()
-        """The process groups of processes that have ended, and left children behind."""
         self.listens = asyncio.Event()
 
     async def tend(self) -> None:
@@ -115,8 +100,6 @@ class _Worker:
         except (OSError, RuntimeError) as error:
             return f"could not be started ({getattr(error, 'strerror', error)})"
         await self._watch(process)
-        self._left.add(process.pid)
-        self._left = {group for group in self._left if _has_children(group)}
         return f"ended with {process.returncode}"
 
     async def _watch(self, process: Process) -> None:
@@ -145,17 +128,6 @@ class _Worker:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._signals.leave.wait(), seconds)
         return self._signals.leave.is_set()
-
-
-def _has_children(group: int) -> bool:
-    """Whether children of this process in that group are still running. Forgets those that have
-    ended: the first process of a container inherits what a dead worker leaves behind."""
-    try:
-        while os.waitpid(-group, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return False
-    return True
 
 
 async def _first(ended: asyncio.Future[int], event: Awaitable[Any], seconds: float | None) -> None:
