@@ -37,7 +37,6 @@ class Writer:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._lost = 0
-        self._is_torn = False  # whether the output ends in a partial line, as on a full disk
 
     def write(self, lines: bytes) -> None:
         """Queues whole lines. Never blocks and never raises."""
@@ -88,8 +87,6 @@ class Writer:
         """Writes to a file at once, else in pieces that a pipe writes atomically, so that lines of
         several processes do not mix (pipe(7)). A longer line is still one piece. Raises
         `OSError`."""
-        if self._is_torn:
-            lines = b"\n" + lines
         descriptor = sys.stderr.fileno()
         # Each write switches threads, which takes longer than the write itself.
         is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
@@ -104,18 +101,13 @@ class Writer:
 
     def _put_all(self, descriptor: int, piece: bytes) -> None:
         """Writes the whole piece, and waits when there is no room."""
-        done = 0
-        try:
-            while done < len(piece):
-                try:
-                    done += os.write(descriptor, piece[done:])
-                except BlockingIOError:  # standard error was opened as non-blocking
-                    room = select.poll()  # `select.select` only takes the first 1,024 descriptors
-                    room.register(descriptor, select.POLLOUT)
-                    room.poll()
-        finally:
-            if done:
-                self._is_torn = piece[done - 1 : done] != b"\n"
+        while piece:
+            try:
+                piece = piece[os.write(descriptor, piece) :]
+            except BlockingIOError:  # standard error was opened as non-blocking
+                room = select.poll()  # `select.select` only takes the first 1,024 descriptors
+                room.register(descriptor, select.POLLOUT)
+                room.poll()
 
 
 class JsonLines(logging.Formatter):
