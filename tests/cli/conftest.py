@@ -66,6 +66,16 @@ def running(on_sqlite: Running) -> Running:
     return on_sqlite
 
 
+@pytest.fixture
+def laptop(running: Running, tmp_path: Path) -> Installation:
+    """A directory with nothing in it, whose variables name the API."""
+    return Installation(tmp_path).having(
+        base_url=f"https://localhost:{running.installation.port}/v1",
+        api_key=running.installation.key,
+        ca=str(running.installation.data / "tls/ca.pem"),
+    )
+
+
 @pytest.fixture(params=["on_sqlite", "on_postgres"])
 def on_each(request: pytest.FixtureRequest) -> Running:
     """A server on each engine."""

@@ -6,14 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from operating import COMMAND, Installation, with_input
+from operating import COMMAND, Installation
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["users create", "users reset-second-factor", "keys create", "products import", "audit",
-     "sandbox reset", "sessions revoke", "events listen", "webhooks deliveries"],
-)  # fmt: skip
+@pytest.mark.parametrize("command", ["users create", "audit", "products import"])
 def test_every_command_explains_itself(tmp_path: Path, command: str) -> None:
     installation = Installation(tmp_path)
     done = installation.run(*command.split(), "--help")
@@ -36,7 +32,7 @@ def test_a_completion_script_is_printed_whatever_the_settings_are(
     assert "reset-second-factor" in done.stdout
 
 
-@pytest.mark.parametrize("words", ["keys list", "products export -", "sandbox reset", "audit"])
+@pytest.mark.parametrize("words", ["keys list", "products export -", "sandbox reset"])
 def test_without_a_prepared_directory_nothing_is_made(tmp_path: Path, words: str) -> None:
     installation = Installation(tmp_path)
     code, line = installation.refused(*words.split())
@@ -101,16 +97,20 @@ def test_wrong_words_are_misuse_name_what_was_meant_and_make_nothing(
 
 
 @pytest.mark.parametrize(
-    ("output", "problem"), [(">&-", "Bad file descriptor"), (">/dev/full", "No space left")]
-)
-@pytest.mark.parametrize(
-    "words", ["--version", "users list", "users list --json", "products export -"]
+    ("output", "problem", "words"),
+    [
+        (">&-", "Bad file descriptor", "users list"),
+        (">/dev/full", "No space left", "--version"),
+        (">/dev/full", "No space left", "users list --json"),
+        (">/dev/full", "No space left", "products export -"),
+    ],
 )
 def test_an_output_that_takes_nothing_is_told_in_one_line(
     installation: Installation, output: str, problem: str, words: str
 ) -> None:
-    product = b'{"name":"Lamp","category":"Light","price":1}'
-    with_input(installation, product, "products", "import", "-")
+    if "export" in words:
+        (installation.directory / "a").write_text('{"name":"Lamp","category":"Light","price":1}')
+        installation.told("products", "import", "a")
     done = redirected(installation, output, words)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert problem in done.stderr

@@ -65,13 +65,13 @@ def test_a_restart_of_the_server_loses_no_event(
     assert [event["id"] for event in told] == [told[0]["id"] + n for n in range(4)]
 
 
-def test_each_is_forwarded_signed_with_the_secret_that_is_printed(on_each: Running) -> None:
+def test_each_is_forwarded_signed_with_the_secret_that_is_printed(running: Running) -> None:
     with (
         received() as receiver,
-        listening(on_each.installation, "--forward-to", f"http://localhost:{receiver.port}/hook")
+        listening(running.installation, "--forward-to", f"http://localhost:{receiver.port}/hook")
         as command,
     ):  # fmt: skip
-        products = [with_product(on_each) for _ in range(3)]
+        products = [with_product(running) for _ in range(3)]
         until(lambda: command.text.count("product.created") == 3, command.mentioned)
         secret = command.text.partition("secret   ")[2].partition("\n")[0]
         lines = command.text.splitlines()[-3:]

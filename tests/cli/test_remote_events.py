@@ -1,7 +1,6 @@
 """`portico events` on a machine without a data directory: over the API."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,16 +18,6 @@ def running(
     installation = copy_of(first_installation, tmp_path_factory.mktemp("far"))
     with installation.serving() as service:
         yield Running(installation, service)
-
-
-@pytest.fixture
-def laptop(running: Running, tmp_path: Path) -> Installation:
-    """A directory with nothing in it, whose variables name the API."""
-    return Installation(tmp_path).having(
-        base_url=f"https://localhost:{running.installation.port}/v1",
-        api_key=running.installation.key,
-        ca=str(running.installation.data / "tls/ca.pem"),
-    )
 
 
 def make(running: Running, name: str) -> None:

@@ -50,16 +50,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield Running(installation, service)
 
 
-@pytest.fixture
-def laptop(running: Running, tmp_path: Path) -> Installation:
-    """A directory with nothing in it, whose variables name the API."""
-    return Installation(tmp_path).having(
-        base_url=f"https://localhost:{running.installation.port}/v1",
-        api_key=running.installation.key,
-        ca=str(running.installation.data / "tls/ca.pem"),
-    )
-
-
 def order(number: str, **more: Any) -> dict[str, Any]:
     return {"number": number, "total": 24.5, "tags": {}, "lines": [], **more}
 

@@ -1,13 +1,17 @@
-"""Where no setting says so, commands tell of the addresses of the server that runs beside them."""
+"""Who serves a data directory, as commands see it: where no setting says so, they tell of its
+addresses."""
 
+import fcntl
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import forking
 from operating import TIMEOUT_SECONDS, Installation, Service, free_port
+from portico.cli.lock import NAME, holder, only_server
 
 HOST = "127.0.0.2"
 
@@ -55,3 +59,11 @@ def test_what_a_setting_says_is_told_whatever_the_flags_of_the_server(flagged: S
     assert link(installation, port="9001", host="127.0.0.3").startswith("https://127.0.0.3:9001/")
     home = "https://home.example.com/dashboard"
     assert link(installation, dashboard_url=home).startswith(f"{home}/")
+
+
+def test_of_two_commands_that_ask_none_takes_the_other_for_a_server(tmp_path: Path) -> None:
+    with only_server(tmp_path, "127.0.0.1", 9443):
+        assert holder(tmp_path) is not None
+    with (tmp_path / NAME).open() as asked:
+        fcntl.flock(asked, fcntl.LOCK_SH | fcntl.LOCK_NB)  # as `holder` does it
+        assert holder(tmp_path) is None

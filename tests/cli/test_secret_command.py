@@ -18,25 +18,23 @@ Given = Callable[..., Installation]
 """The installation with these secrets."""
 
 
-@pytest.fixture(params=["a file", "a variable"])
-def given(
-    installation: Installation, postgres: PostgresServer, tmp_path: Path, request: Any
-) -> Given:
-    """One on SQLite, whose data directory has the secrets, or on PostgreSQL, where a variable
-    gives them."""
-    if request.param == "a file":
-        file = installation.data / "secret.key"
-        own = {OLD: file.read_text().strip()}
+@pytest.fixture
+def in_file(installation: Installation) -> Given:
+    """One on SQLite, whose data directory has the secrets."""
+    file = installation.data / "secret.key"
+    own = {OLD: file.read_text().strip()}
 
-        def in_file(*secrets: str) -> Installation:
-            file.write_text("".join(f"{own.get(secret, secret)}\n" for secret in secrets))
-            return installation
+    def given(*secrets: str) -> Installation:
+        file.write_text("".join(f"{own.get(secret, secret)}\n" for secret in secrets))
+        return installation
 
-        return in_file
-    directory = tmp_path / "postgres"
-    directory.mkdir()
-    url = postgres.fresh_database()
-    shared = prepared(directory, database_url=url, secret_key=OLD)
+    return given
+
+
+@pytest.fixture
+def in_variable(postgres: PostgresServer, tmp_path: Path) -> Given:
+    """One on PostgreSQL, where a variable gives the secrets."""
+    shared = prepared(tmp_path, database_url=postgres.fresh_database(), secret_key=OLD)
     return lambda *secrets: shared.having(secret_key=",".join(secrets))
 
 
@@ -50,7 +48,8 @@ def notices(installation: Installation) -> dict[str, tuple[str, str]]:
     }
 
 
-def test_a_secret_is_replaced_step_by_step(given: Given) -> None:
+def test_a_secret_is_replaced_step_by_step(in_file: Given) -> None:
+    given = in_file
     with given(OLD).serving():
         given(OLD).told(*HOOK)
         assert notices(given(OLD)) == {}
@@ -106,7 +105,8 @@ def test_what_no_secret_opens_is_told_and_ends_with_1(installation: Installation
     )
 
 
-def test_an_installation_starts_over_with_another_secret(given: Given) -> None:
+def test_an_installation_starts_over_with_another_secret(in_variable: Given) -> None:
+    given = in_variable
     given(OLD).told(*HOOK)
     code, line = given(OLD).refused("secret", "reset")
     assert (code, line.endswith("so it is not lost; nothing was changed.")) == (1, True)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from beside import Running
-from operating import Installation
+from operating import Installation, in_database
 
 NUMBERS = count(1)
 
@@ -67,34 +67,34 @@ def test_a_list_tells_who_is_signed_in(on_each: Running) -> None:
     assert first.cookie.partition("=")[2] not in text
 
 
-def test_an_ended_session_or_login_fails_on_the_very_next_request(on_each: Running) -> None:
-    person = Person(on_each)
+def test_an_ended_session_or_login_fails_on_the_very_next_request(running: Running) -> None:
+    person = Person(running)
     assert person.statuses() == (200, 200)
     found = person.listed()
 
-    told = on_each.installation.told("sessions", "revoke", found["session"]["id"])
+    told = running.installation.told("sessions", "revoke", found["session"]["id"])
     assert told == {"id": found["session"]["id"]}
     assert person.statuses() == (401, 200)
-    on_each.installation.told("sessions", "revoke", found["login"]["id"])
+    running.installation.told("sessions", "revoke", found["login"]["id"])
 
     assert person.statuses() == (401, 401)
     assert person.listed() == {}
     for each in found.values():
-        code, _ = on_each.installation.refused("sessions", "revoke", each["id"])
+        code, _ = running.installation.refused("sessions", "revoke", each["id"])
         assert code == 1
-    actions = [entry["action"] for entry in on_each.installation.told("audit", "--limit", "2")]
+    actions = [entry["action"] for entry in running.installation.told("audit", "--limit", "2")]
     assert actions == ["grant.revoked", "session.revoked"]
 
 
-def test_an_account_is_signed_out_everywhere_and_nobody_else(on_each: Running) -> None:
-    person, other = Person(on_each), Person(on_each)
+def test_an_account_is_signed_out_everywhere_and_nobody_else(running: Running) -> None:
+    person, other = Person(running), Person(running)
 
-    told = on_each.installation.told("sessions", "revoke", "--all", *person.own)
+    told = running.installation.told("sessions", "revoke", "--all", *person.own)
 
     assert told == {"owner": person.email, "sessions": 1, "grants": 1}
     assert person.statuses() == (401, 401)
     assert other.statuses() == (200, 200)
-    (entry,) = on_each.installation.told("audit", "--limit", "1")
+    (entry,) = running.installation.told("audit", "--limit", "1")
     assert (entry["action"], entry["target_id"]) == ("sign_out.everywhere", str(person.facts["id"]))
     assert (entry["credential"], entry["details"]) == ("command", {"sessions": 1, "grants": 1})
 
@@ -112,4 +112,5 @@ def test_an_account_is_signed_out_everywhere_and_nobody_else(on_each: Running) -
 def test_what_to_end_must_be_clear(installation: Installation, words: str) -> None:
     done = installation.run("sessions", "revoke", *words.split())
     assert (done.returncode, done.stdout) == (2, "")
-    assert installation.told("audit", "--action", "sign_out.everywhere") == []
+    ended = "SELECT count(*) FROM audit WHERE action = 'sign_out.everywhere'"
+    assert in_database(installation.data / "live.db", ended) == 0

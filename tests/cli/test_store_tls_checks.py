@@ -27,54 +27,38 @@ def noticed(data: Path, **environ: str) -> dict[str, str]:
     return {finding.check: finding.message for finding in found}
 
 
+PLAIN = "does not require TLS with a verified certificate"
+SEVERAL = "postgresql://u:p@h1:5432,127.0.0.1,h2/portico"
+NOTICED = {"TLS to PostgreSQL": f"h1, h2: {DATABASE} {PLAIN}"}
+
+
 @pytest.mark.parametrize(
-    "environ",
+    ("environ", "told"),
     [
-        {},
-        {DATABASE: "postgresql://u:p@127.0.0.1:5432/portico", VALKEY: "redis://localhost:6379"},
-        {DATABASE: "postgresql://u:p@[::1]:5432,LOCALHOST/portico"},
-        {DATABASE: "postgresql:///portico"},
-        {DATABASE: "postgresql:///portico?host=/var/run/postgresql"},
-        {DATABASE: "postgresql:///portico?host=127.0.0.1:5433,localhost"},
-        {DATABASE: "postgresql://u:p@%2Fvar%2Frun%2Fpostgresql/portico"},
-        {DATABASE: VERIFIED, READ: VERIFIED, LISTEN: VERIFIED},
-        {DATABASE: VERIFIED.replace("full", "ca")},
-        {VALKEY: "valkeys://cache.test:6379"},
-        {VALKEY: "rediss+sentinel://h1:26379,h2:26379/main"},
+        ({}, {}),
+        ({DATABASE: "postgresql://u:p@127.0.0.1/portico", VALKEY: "redis://localhost:6379"}, {}),
+        ({DATABASE: "postgresql://u:p@[::1]:5432,LOCALHOST/portico"}, {}),
+        ({DATABASE: "postgresql:///portico", VALKEY: "redis://"}, {}),
+        ({DATABASE: "postgresql:///portico?host=/var/run/postgresql"}, {}),
+        ({DATABASE: VERIFIED, READ: VERIFIED, LISTEN: VERIFIED}, {}),
+        ({DATABASE: VERIFIED.replace("full", "ca")}, {}),
+        ({VALKEY: "valkeys://cache.test:6379"}, {}),
+        ({VALKEY: "rediss+sentinel://h1:26379,h2:26379/main"}, {}),
+        ({DATABASE: SEVERAL}, NOTICED),
+        ({DATABASE: f"{SEVERAL}?sslmode=require"}, NOTICED),
+        ({DATABASE: "postgresql://u:p@/portico?host=h1:5432,127.0.0.1,h2"}, NOTICED),
+        ({DATABASE: "postgresql://u:p@/portico", "PGHOST": "h1,h2"}, NOTICED),
+        (
+            {VALKEY: "valkey+cluster://h1:6379,127.0.0.1:6379"},
+            {"TLS to Valkey": f"h1: {VALKEY} {PLAIN}"},
+        ),
     ],
+    ids=str,
 )
-def test_a_store_of_this_machine_or_one_that_is_verified_is_well(
-    tmp_path: Path, environ: dict[str, str]
+def test_store_elsewhere_that_nobody_verifies_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], told: dict[str, str]
 ) -> None:
-    assert noticed(tmp_path, **environ) == {}
-
-
-@pytest.mark.parametrize("mode", ["", "?sslmode=prefer", "?sslmode=require", "?sslmode=disable"])
-def test_a_database_elsewhere_that_anybody_could_pose_as_is_noticed(
-    tmp_path: Path, mode: str
-) -> None:
-    told = noticed(tmp_path, **{DATABASE: f"postgresql://u:p@h1:5432,127.0.0.1,h2/portico{mode}"})
-    assert told == {
-        "TLS to PostgreSQL": "h1, h2: PORTICO_DATABASE_URL does not require TLS with a verified"
-        " certificate"
-    }
-
-
-@pytest.mark.parametrize("hosts", ["h1:5432,127.0.0.1,h2", "h1,h2"])
-def test_the_hosts_may_be_in_the_query_or_in_the_drivers_own_variable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: str
-) -> None:
-    plain = "postgresql://u:p@/portico"
-    (told,) = noticed(tmp_path, **{DATABASE: f"{plain}?host={hosts}"}).values()
-    assert told.startswith("h1, h2: PORTICO_DATABASE_URL ")
-    monkeypatch.setenv("PGHOST", hosts)
-    assert noticed(tmp_path, **{DATABASE: plain}) == {"TLS to PostgreSQL": told}
-    assert noticed(tmp_path, **{VALKEY: "redis://"}) == {}
-
-
-@pytest.mark.parametrize(
-    "url", ["redis://:p@h1:6379", "valkey://h1", "valkey+cluster://h1:6379,127.0.0.1:6379"]
-)
-def test_a_valkey_elsewhere_without_tls_is_noticed(tmp_path: Path, url: str) -> None:
-    (told,) = noticed(tmp_path, **{VALKEY: url}).values()
-    assert told.startswith("h1: PORTICO_VALKEY_URL ")
+    if "PGHOST" in environ:
+        monkeypatch.setenv("PGHOST", environ["PGHOST"])
+    given = {name: value for name, value in environ.items() if name != "PGHOST"}
+    assert noticed(tmp_path, **given) == told

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import asyncpg
-import pytest
 
 from beside import prepared
 from operating import Installation, in_database, until
@@ -18,7 +17,7 @@ PAGE = 4096
 def commands(installation: Installation) -> list[tuple[str, ...]]:
     """What cannot go on without the accounts."""
     backup = str(installation.directory / "backup.tar")
-    words = ("users list", "migrate --check", "sandbox reset", f"backup {backup}", "init", "serve")
+    words = ("users list", "sandbox reset", f"backup {backup}", "init", "serve")
     return [tuple(each.split()) for each in words]
 
 
@@ -97,10 +96,10 @@ async def encoded(postgres: PostgresServer, encoding: str) -> str:
     return url
 
 
-@pytest.mark.parametrize("encoding", ["LATIN1", "WIN1252", "EUC_JP"])
 async def test_a_database_whose_encoding_lacks_letters_is_refused_as_a_setting(
-    postgres: PostgresServer, tmp_path: Path, encoding: str
+    postgres: PostgresServer, tmp_path: Path
 ) -> None:
+    encoding = "LATIN1"
     url = await encoded(postgres, encoding)
     installation = Installation(tmp_path).having(database_url=url)
     what = (
@@ -109,7 +108,7 @@ async def test_a_database_whose_encoding_lacks_letters_is_refused_as_a_setting(
     advice = (
         "name a database in database_url that was created with ENCODING 'UTF8' TEMPLATE template0"
     )
-    for command in ("init", "serve", "serve --no-migrate", "migrate", "users list"):
+    for command in ("init", "serve", "users list"):
         refusal = await asyncio.to_thread(installation.refused, *command.split())
         assert (command, *refusal) == (command, 2, f"{what}: {advice}.")
     found = await asyncio.to_thread(installation.run, "doctor", "--json")

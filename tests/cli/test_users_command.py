@@ -6,7 +6,7 @@ import pytest
 from nacl.pwhash import argon2id
 
 from beside import Running
-from operating import Installation, in_database, with_input
+from operating import Installation, contents, in_database, with_input
 
 
 def create(running: Running, email: str, *more: str) -> dict[str, object]:
@@ -23,14 +23,14 @@ def key_of(running: Running, email: str) -> str:
     return str(told["key"])
 
 
-def test_a_new_user_is_known_to_the_server_at_once(on_each: Running) -> None:
-    told = create(on_each, "Ada@Example.com", "--role", "editor", "--plan", "pro")
+def test_a_new_user_is_known_to_the_server_at_once(running: Running) -> None:
+    told = create(running, "Ada@Example.com", "--role", "editor", "--plan", "pro")
 
     assert told.keys() == {"id", "email", "password"}
     assert told["email"] == "Ada@example.com"
-    user = on_each.get(f"/users/{told['id']}").json["data"]
+    user = running.get(f"/users/{told['id']}").json["data"]
     assert (user["name"], user["email"], user["role"]) == ("Ada Lovelace", told["email"], "editor")
-    limit = on_each.get("/users/me", key=key_of(on_each, "ada@example.com")).headers
+    limit = running.get("/users/me", key=key_of(running, "ada@example.com")).headers
     assert limit["x-ratelimit-limit"] == "100"
 
 
@@ -66,27 +66,27 @@ def test_a_weak_password_makes_no_user(
     assert in_database(installation.data / "live.db", "SELECT count(*) FROM users") == 1
 
 
-def test_a_new_plan_holds_from_the_next_request_on_and_for_the_mirror_too(on_each: Running) -> None:
-    create(on_each, "moves@example.com")
-    live = key_of(on_each, "moves@example.com")
-    told = on_each.installation.told(
+def test_a_new_plan_holds_from_the_next_request_on_and_for_the_mirror_too(running: Running) -> None:
+    create(running, "moves@example.com")
+    live = key_of(running, "moves@example.com")
+    told = running.installation.told(
         "keys", "create", "--owner", "moves@example.com", "--type", "test", "--name", "T"
     )
-    before = on_each.get("/users/me", key=live).headers["x-ratelimit-limit"]
+    before = running.get("/users/me", key=live).headers["x-ratelimit-limit"]
 
-    moved = on_each.installation.told("users", "set-plan", "MOVES@example.com", "pro")
+    moved = running.installation.told("users", "set-plan", "MOVES@example.com", "pro")
 
     assert before == "30"
     assert moved == {"id": moved["id"], "email": "moves@example.com", "plan": "pro"}
-    assert on_each.get("/users/me", key=live).headers["x-ratelimit-limit"] == "100"
-    mirrored = on_each.get_sandbox("/users/me", key=told["key"])
+    assert running.get("/users/me", key=live).headers["x-ratelimit-limit"] == "100"
+    mirrored = running.get_sandbox("/users/me", key=told["key"])
     assert mirrored.headers["x-ratelimit-limit"] == "100"
-    code, line = on_each.installation.refused(
+    code, line = running.installation.refused(
         "users", "set-plan", "moves@example.com", "free", "--sandbox"
     )
     assert code == 1
     assert "mirrors a live account" in line
-    mirrored = on_each.get_sandbox("/users/me", key=told["key"])
+    mirrored = running.get_sandbox("/users/me", key=told["key"])
     assert mirrored.headers["x-ratelimit-limit"] == "100"
 
 
@@ -137,19 +137,19 @@ def test_users_are_listed_shown_and_given_roles(on_each: Running) -> None:
 def test_refused_command_on_users_says_why_and_changes_nothing(
     installation: Installation, words: str, code: int, told: str
 ) -> None:
-    before = installation.told("users", "list")
+    before = contents(installation.data)
     found, line = installation.refused("users", *words.split())
     assert (found, told in line) == (code, True), line
-    assert installation.told("users", "list") == before
+    assert contents(installation.data) == before
 
 
-def test_a_suspended_or_deleted_account_is_shut_out_at_once(on_each: Running) -> None:
-    told = create(on_each, "rests@example.com")
-    key = key_of(on_each, "rests@example.com")
+def test_a_suspended_or_deleted_account_is_shut_out_at_once(running: Running) -> None:
+    told = create(running, "rests@example.com")
+    key = key_of(running, "rests@example.com")
     for verb, status in (("suspend", 401), ("resume", 200), ("delete --yes", 401)):
-        done = on_each.installation.told("users", *verb.split(), "RESTS@example.com")
+        done = running.installation.told("users", *verb.split(), "RESTS@example.com")
         assert done["id"] == told["id"]
-        assert on_each.get("/users/me", key=key).status == status, verb
+        assert running.get("/users/me", key=key).status == status, verb
 
 
 def test_keys_that_an_admin_created_for_others_are_named_when_access_ends(

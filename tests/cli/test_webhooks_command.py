@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from beside import Running
-from operating import Installation, until
+from operating import Installation, in_database, until
 from portico.engines import database
 from portico.features.events.storage import Deliveries, DeliveryAttempt
 from portico.settings import load
@@ -53,13 +53,13 @@ def with_deliveries(installation: Installation, webhook_id: int, *said: str) -> 
     asyncio.run(store())
 
 
-def test_a_new_webhook_shows_its_secret_once(on_each: Running) -> None:
-    told = make(on_each.installation, "--description", "Cache")
+def test_a_new_webhook_shows_its_secret_once(running: Running) -> None:
+    told = make(running.installation, "--description", "Cache")
     secret = told.pop("secret")
     assert secret.startswith("whsec_")
     assert (told["url"], told["types"]) == (URL, ["product.*", "user.created"])
-    assert on_each.get(f"/webhooks/{told['id']}").json == {"data": told}
-    assert on_each.installation.told("webhooks", "list")[-1] == told
+    assert running.get(f"/webhooks/{told['id']}").json == {"data": told}
+    assert running.installation.told("webhooks", "list")[-1] == told
 
 
 def test_all_that_is_done_to_a_webhook_holds_and_is_noted(on_each: Running) -> None:
@@ -110,8 +110,8 @@ def test_deliveries_are_shown_the_newest_first_with_what_was_answered(
     assert len(installation.told("webhooks", "deliveries", number)) == 4
 
 
-def test_a_server_sends_what_a_command_asks_for(on_each: Running) -> None:
-    installation = on_each.installation
+def test_a_server_sends_what_a_command_asks_for(running: Running) -> None:
+    installation = running.installation
     with received() as receiver:
         url = f"http://127.0.0.1:{receiver.port}/in"
         words = ("webhooks", "create", "--url", url, "--types", "api_key.created")
@@ -155,8 +155,6 @@ def test_missing_webhook_is_told_in_one_line(installation: Installation, verb: s
 @pytest.mark.parametrize(
     ("flag", "value", "says"),
     [
-        ("--url", "https://me:secret@example.com", "must be an absolute http or https URL"),
-        ("--url", "http://example.com/in", "--url must be an https URL"),
         ("--url", "https://127.0.0.1/in", "--url must lead to a public address over https"),
         ("--types", "ping", "must be some of user.created"),
         ("--description", "x" * 201, "must be at most 200 characters"),
@@ -170,4 +168,4 @@ def test_faulty_webhook_is_refused_as_misuse(
     done = installation.run("webhooks", "create", *words)
     assert done.returncode == 2
     assert says in done.stderr
-    assert installation.told("webhooks", "list") == []
+    assert in_database(installation.data / "live.db", "SELECT count(*) FROM webhooks") == 0

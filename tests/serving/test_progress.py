@@ -6,7 +6,6 @@ from servers import PostgresServer
 
 def test_a_backup_and_a_restore_show_their_progress(installation: Installation) -> None:
     code, said, seen = seen_on_a_terminal(installation, "backup", "a.tar")
-
     assert (code, "Backed up" in said) == (0, True)
     for step in ("Copying", "Hashing", "Packing"):
         assert f"{step}: 100%" in seen
@@ -16,15 +15,11 @@ def test_a_backup_and_a_restore_show_their_progress(installation: Installation) 
 
 
 def test_a_backup_and_a_restore_on_postgres_show_their_progress(
-    installation: Installation, postgres: PostgresServer
+    on_postgres: Installation, restored: Installation, postgres: PostgresServer
 ) -> None:
-    first = installation.having(database_url=postgres.fresh_database(), data="first")
-    first.told("init")
-    code, said, seen = seen_on_a_terminal(first, "backup", "a.tar")
-
-    assert (code, "Backed up" in said) == (0, True)
-    assert "Dumping: " in seen
-    second = installation.having(database_url=postgres.fresh_database(), data="second")
-    code, said, seen = seen_on_a_terminal(second, "restore", "a.tar")
-    assert (code, "Restored" in said) == (0, True)
-    assert "Restoring: 100%" in seen
+    archive = str(on_postgres.directory / "a.tar")
+    code, said, seen = seen_on_a_terminal(on_postgres, "backup", archive)
+    assert (code, "Backed up" in said, "Dumping: " in seen) == (0, True, True)
+    target = restored.having(database_url=postgres.fresh_database())
+    code, said, seen = seen_on_a_terminal(target, "restore", archive)
+    assert (code, "Restored" in said, "Restoring: 100%" in seen) == (0, True, True)
