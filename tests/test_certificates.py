@@ -18,9 +18,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from portico.features.operations.certificates import (
     CertificateError,
     Certificates,
+    Inspection,
     check_pair,
     ensure,
     inspect,
+    validity_fault,
 )
 
 DAY = 86_400_000
@@ -128,8 +130,10 @@ ensure(Path(sys.argv[1]), sys.argv[4:], int(sys.argv[3]))
 """A start that is killed as a file is about to get its name."""
 
 
-@pytest.mark.parametrize("name", ["ca.key", "ca.pem", "server.key", "server.pem"])
-@pytest.mark.parametrize("before", [(), None], ids=["replaced", "first"])
+@pytest.mark.parametrize(
+    ("before", "name"),
+    [(None, "ca.pem"), *(((), name) for name in ("ca.key", "ca.pem", "server.key", "server.pem"))],
+)
 def test_a_start_that_was_cut_off_is_made_good_by_the_next(
     tmp_path: Path, before: tuple[str, ...] | None, name: str
 ) -> None:
@@ -234,6 +238,25 @@ def test_a_host_that_was_mistyped_costs_no_client_its_trust(tmp_path: Path) -> N
         assert files.ca_certificate.read_bytes() == authority
         assert shake_hands(files, "example.com") == "TLSv1.3"
     assert mode(tmp_path / "ca.key.former") == 0o600
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "last", "fault"),
+    [
+        (-367, 30, False, ""),
+        (-367, 29, False, "expires in 29 days"),
+        (-4, 2, False, ""),
+        (-5, 1, False, "expires in 1 day"),
+        (-5, 1, True, ""),
+        (-9, -3, True, "has expired"),
+        (3, 90, False, "is not valid yet"),
+    ],
+)
+def test_validity_of_a_certificate_is_judged_by_how_long_it_is_valid(
+    starts: int, ends: int, fault: str, *, last: bool
+) -> None:
+    found = Inspection("", frozenset(), NOW + starts * DAY, NOW + ends * DAY)
+    assert validity_fault(found, NOW, last=last) == fault
 
 
 # What only the operator can settle

@@ -1,4 +1,4 @@
-"""What is told as written is there for good."""
+"""What is told as written is there for good, and whether there is a file, and which."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from portico.data.disk import replace_durably, write_durably
+from portico.data.disk import exists, replace_durably, resolved, write_durably
 
 
 def test_a_file_is_on_disk_before_its_name_and_its_name_before_anybody_is_told(
@@ -61,3 +61,15 @@ def test_nobody_is_told_of_a_file_whose_name_a_broken_disk_may_not_have(
     refusing(monkeypatch, tmp_path, errno.EIO)
     with pytest.raises(OSError, match="Input/output error"):
         replace_durably(tmp_path / "draft", tmp_path / "file")
+
+
+def test_path_through_a_file_or_a_loop_of_links_leads_nowhere(tmp_path: Path) -> None:
+    file, loop, link = (tmp_path / name for name in ("file", "loop", "link"))
+    file.touch()
+    loop.symlink_to(loop)
+    link.symlink_to(file)
+    assert exists(file)
+    assert not exists(tmp_path / "other")
+    assert not exists(file / "below")
+    assert resolved(link) == file
+    assert resolved(loop / "below") == loop / "below"

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from portico.core.plans import DEFAULT_PLANS, Plan
 from portico.secret_file import found_secrets
-from portico.settings import SETTINGS, SettingError, Settings, load, markdown_tables
+from portico.settings import SETTINGS, SettingError, Settings, load
 from portico.settings.declaring import Setting
 from portico.settings.values import redacted
 
 Flags = Mapping[str, str | int | None]
+SECRET = "0123456789abcdef" * 4
 
 
 IMPOSSIBLE = {
@@ -69,26 +70,6 @@ def read(cwd: Path, **variables: str) -> Settings:
 def refused_file(cwd: Path, text: str) -> str:
     (cwd / "portico.toml").write_text(text)
     return refusal(cwd)
-
-
-# Where they come from
-
-
-def test_without_any_setting_the_defaults_hold(tmp_path: Path) -> None:
-    settings = load({}, {"HOME": "/root"}, tmp_path)
-    assert settings.data == tmp_path / "portico-data"
-    assert (settings.host, settings.port, settings.http_port) == ("127.0.0.1", 8443, None)
-    assert (settings.workers, settings.database_url, settings.valkey_url) == (1, None, None)
-    assert (settings.tls, settings.tls_cert, settings.tls_key) == (True, None, None)
-    assert settings.trusted_proxies == ()
-    assert (settings.events_days, settings.webhooks_allow) == (30, ())
-    assert (settings.audit_days, settings.audit_archive) == (None, None)
-    assert settings.count_limit is None
-    assert settings.metrics_allow == (ip_network("127.0.0.0/8"), ip_network("::1/128"))
-    assert (settings.body_limit, settings.cookie_domain) == (1024 * 1024, None)
-    assert (settings.smtp_url, settings.mail_from) == (None, None)
-    assert (settings.log_level, settings.log_requests) == ("info", True)
-    assert settings.plans == DEFAULT_PLANS
 
 
 def test_a_variable_overrides_the_file_and_a_flag_overrides_both(tmp_path: Path) -> None:
@@ -151,12 +132,6 @@ def test_any_text_is_a_value_or_refused_in_one_line(setting: Setting, text: str)
     assert message.isprintable()
 
 
-# Settings that bind each other
-
-
-# Addresses
-
-
 def test_the_shared_cookie_reaches_every_address_given(tmp_path: Path) -> None:
     domain = ".Example.com"
     settings = read(tmp_path, cookie_domain=domain, base_url="https://api.example.com/v1")
@@ -164,17 +139,6 @@ def test_the_shared_cookie_reaches_every_address_given(tmp_path: Path) -> None:
     read(tmp_path, cookie_domain=domain, dashboard_url="https://example.com/d")
     for outside in ("https://api.badexample.com/v1", "https://example.com.test/v1"):
         assert "cookie_domain" in refusal(tmp_path, cookie_domain=domain, base_url=outside)
-
-
-# Plans
-
-
-def plans_of(cwd: Path, text: str) -> Mapping[str, Plan]:
-    (cwd / "portico.toml").write_text(text)
-    return load({}, {}, cwd).plans
-
-
-# Secrets
 
 
 @pytest.mark.parametrize(
@@ -208,22 +172,6 @@ def test_no_secret_shows_in_a_refusal_or_in_the_settings(
     except SettingError as error:
         text = str(error)
     assert "hunter2" not in text
-
-
-SECRET = "0123456789abcdef" * 4
-
-
-# The table
-
-
-def test_the_tables_have_one_row_for_each_setting() -> None:
-    lines = markdown_tables().splitlines()
-    rows = [line for line in lines if line.startswith("| `")]
-    assert len(rows) == len(SETTINGS)
-    for row, setting in zip(rows, SETTINGS, strict=True):
-        cells = [cell.strip() for cell in row.strip("|").split("|")]
-        default = f"`{setting.default}`" if setting.default else ""
-        assert cells == [f"`{setting.name}`", default, setting.description]
 
 
 PROVIDER = (
@@ -378,9 +326,9 @@ def test_secret_file_gives_the_present_and_the_former_secret(tmp_path: Path) -> 
 
 
 def test_plan_may_change_in_part_and_a_new_one_stands_beside_the_defaults(tmp_path: Path) -> None:
-    plans = plans_of(
-        tmp_path, "[plans.free]\nper_minute = 5\n[plans.partner-2]\nper_minute = 5\nper_day = 6\n"
-    )
+    text = "[plans.free]\nper_minute = 5\n[plans.partner-2]\nper_minute = 5\nper_day = 6\n"
+    (tmp_path / "portico.toml").write_text(text)
+    plans = read(tmp_path).plans
     changed = Plan("free", 5, DEFAULT_PLANS["free"].per_day)
     assert plans == {**DEFAULT_PLANS, "free": changed, "partner-2": Plan("partner-2", 5, 6)}
 
