@@ -3,7 +3,6 @@
 import errno
 import gzip
 import hashlib
-import io
 import os
 import re
 import shutil
@@ -21,8 +20,6 @@ from portico.data.disk import sync_directory
 
 MANIFEST = "manifest.json"
 CHUNK = 2**20
-HEADERS = 2**16
-"""The most bytes of headers before one file: those of a backup have less than 4 KiB."""
 
 # Archives of earlier releases hold all files of tls/, with names that the operator chose.
 _NAMES = re.compile(
@@ -42,57 +39,6 @@ _UNREADABLE = (
     OverflowError,
     RecursionError,  # nested headers
 )
-
-
-class _Source(io.RawIOBase):
-    """The bytes of an archive, of which no more than `left` can be read. Without a bound, tarfile
-    reads headers into memory, of any size and number."""
-
-    def __init__(self, file: gzip.GzipFile | io.BufferedReader) -> None:
-        self._file = file
-        self.left = HEADERS
-
-    def read(self, size: int = -1) -> bytes:
-        """As `RawIOBase.read`. Raises `ReadError` if less than `size` are left."""
-        if not 0 <= size <= self.left:
-            raise tarfile.ReadError("there is more of it than expected")
-        data = self._file.read(size)
-        self.left -= len(data)
-        return data
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """As `RawIOBase.seek`."""
-        return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        """As `RawIOBase.tell`."""
-        return self._file.tell()
-
-
-class _Archive:
-    """A tar archive that is being read. All raise an error of `_UNREADABLE` for a damaged one."""
-
-    def __init__(self, file: gzip.GzipFile | io.BufferedReader) -> None:
-        self._source = _Source(file)
-        self._tar = tarfile.TarFile(fileobj=self._source)
-
-    def next(self) -> tarfile.TarInfo | None:
-        """The next member; None at the end."""
-        self._source.left = HEADERS
-        return self._tar.next()
-
-    def content(self, member: tarfile.TarInfo) -> Iterator[bytes]:
-        """A file's bytes, up to `CHUNK` at a time."""
-        # Sparse files are refused: a few bytes can stand for a file of any size.
-        if not member.isreg() or member.issparse():
-            raise tarfile.ReadError(f"{member.name} is no file")
-        self._source.seek(member.offset_data)
-        self._source.left = member.size
-        while self._source.left:
-            chunk = self._source.read(min(CHUNK, self._source.left))
-            if not chunk:
-                raise tarfile.ReadError(f"{member.name} is cut off")
-            yield chunk
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -133,9 +79,10 @@ def unpack(archive: Path, directory: Path) -> Manifest:
         compressed = file.read(len(_GZIP)) == _GZIP
         file.seek(0)
         try:
-            source = gzip.GzipFile(fileobj=file) if compressed else file
-            with progress("Unpacking", _size(archive), "B") as bar:
-                tar = _Archive(source)
+            with (
+                tarfile.open(fileobj=file, mode="r:gz" if compressed else "r:") as tar,
+                progress("Unpacking", _size(archive), "B") as bar,
+            ):
                 manifest = _unpack(tar, archive, directory, lambda: bar.update(file.tell() - bar.n))
                 bar.update(bar.total - bar.n)  # the padding at the end is not read
                 return manifest
@@ -170,7 +117,9 @@ def _add(tar: tarfile.TarFile, path: Path, name: str, added: Callable[[int], obj
         tar.addfile(tar.gettarinfo(arcname=name, fileobj=file), CallbackIOWrapper(added, file))
 
 
-def _unpack(tar: _Archive, archive: Path, directory: Path, read: Callable[[], object]) -> Manifest:
+def _unpack(
+    tar: tarfile.TarFile, archive: Path, directory: Path, read: Callable[[], object]
+) -> Manifest:
     """Unpacks the manifest, which comes first, then each file that it lists, once; rejects anything
     else. Calls `read` after each step."""
     first = tar.next()
@@ -194,9 +143,18 @@ def _unpack(tar: _Archive, archive: Path, directory: Path, read: Callable[[], ob
     return manifest
 
 
-def _manifest(tar: _Archive, member: tarfile.TarInfo, archive: Path) -> Manifest:
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
+    """A file's bytes, up to `CHUNK` at a time."""
+    file = tar.extractfile(member) if member.isreg() else None
+    if file is None:
+        raise tarfile.ReadError(f"{member.name} is no file")
+    while chunk := file.read(CHUNK):
+        yield chunk
+
+
+def _manifest(tar: tarfile.TarFile, member: tarfile.TarInfo, archive: Path) -> Manifest:
     """The manifest. Raises `CommandError` unless it lists what a backup of its engine holds."""
-    manifest = msgspec.json.decode(b"".join(tar.content(member)), type=Manifest)
+    manifest = msgspec.json.decode(b"".join(_content(tar, member)), type=Manifest)
     names = set(manifest.files)
     for name in sorted(names):
         if not _NAMES.fullmatch(name):
@@ -214,7 +172,7 @@ def _manifest(tar: _Archive, member: tarfile.TarInfo, archive: Path) -> Manifest
 
 
 def _extract(
-    tar: _Archive, member: tarfile.TarInfo, target: Path, read: Callable[[], object]
+    tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path, read: Callable[[], object]
 ) -> str:
     target.parent.mkdir(mode=0o700, exist_ok=True)
     # Check before writing: filling up the disk would disturb others.
@@ -224,7 +182,7 @@ def _extract(
     mode = 0o644 if target.suffix == ".pem" else 0o600
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(descriptor, "wb") as file:
-        for chunk in tar.content(member):
+        for chunk in _content(tar, member):
             hashed.update(chunk)
             file.write(chunk)
             read()
