@@ -1,8 +1,7 @@
 """Lists that are longer than what is read at a time: complete, in order, and all or nothing."""
 
-import json
 from argparse import Namespace
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -11,14 +10,9 @@ import pytest
 from operating import Installation, in_database
 from portico.cli.listing import ListForm, print_list
 from portico.core.errors import Unavailable
-from portico.data.database import NOTHING, Params, Row
-from portico.data.sqlite.reads import SlowReads
 from portico.data.table import AT_ONCE
 from portico.environment import Environment
-from portico.features.access.commands import keys
-from portico.features.people.commands import users
-from portico.features.signin import commands as signin_commands
-from portico.settings import Settings, load
+from portico.settings import load
 
 MANY = 2 * AT_ONCE + 1
 NUMBERS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
@@ -41,8 +35,6 @@ NUMBERS SELECT 100 + i, 'Till ' || i, 'live', '', CAST(i AS BLOB), 1 FROM n"""
 CLIENTS = """
 INSERT INTO oauth_clients (client_id, user_id, name, redirect_uris, scopes, created_at)
 NUMBERS SELECT 'client-' || i, CASE WHEN i > 1 THEN 100 + i END, 'Till', '[]', '', 1 FROM n"""
-
-MOVED = "UPDATE TABLE SET user_id = 101 WHERE user_id > 100"
 
 
 @pytest.fixture
@@ -69,37 +61,6 @@ def test_a_long_list_is_complete_and_in_order(full: Installation) -> None:
     assert numbered(signed_in, "owner") == newest_first
     kinds = [name.partition("-")[0] for name in numbered(signed_in, "id")]
     assert kinds == ["login", "session"] * MANY
-
-
-@pytest.mark.parametrize("run", [keys.run_list, signin_commands.run_list, users.run_show])
-def test_what_an_account_has_is_read_in_batches_too(
-    full: Installation,
-    monkeypatch: pytest.MonkeyPatch,
-    capsysbinary: pytest.CaptureFixture[bytes],
-    run: Callable[[Settings, Namespace], None],
-) -> None:
-    """A program that signs in anew for each request leaves its account very many rows."""
-    for table in ("sessions", "grants", "api_keys"):
-        in_database(full.data / "live.db", MOVED.replace("TABLE", table))
-    read, counts = SlowReads.all, []
-
-    async def counted(reads: SlowReads, sql: str, params: Params = NOTHING) -> list[Row]:
-        rows = await read(reads, sql, params)
-        counts.append(len(rows))
-        return rows
-
-    monkeypatch.setattr(SlowReads, "all", counted)
-    owner = "1@example.com"
-    chosen = Namespace(json=True, sandbox=False, owner=owner, email=owner)
-    run(load({"data": str(full.data)}, {}, full.directory), chosen)
-
-    told = json.loads(capsysbinary.readouterr().out)
-    if run is users.run_show:
-        assert (told["api_keys"], told["sessions"], told["grants"]) == (MANY, MANY, MANY)
-    else:
-        assert len(told) == (MANY if run is keys.run_list else 2 * MANY)
-        assert {one["owner"] for one in told} == {owner}
-    assert max(counts) <= AT_ONCE
 
 
 def test_a_list_that_cannot_be_read_to_its_end_is_not_begun(
