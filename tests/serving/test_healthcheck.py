@@ -18,10 +18,7 @@ def healthy(installation: Installation) -> bool:
     return done.returncode == 0
 
 
-ALL = ("0.0.0.0", "::")  # noqa: S104 - a machine of tests
-
-
-@pytest.mark.parametrize("host", [*ALL, "127.0.0.9", "::1"])
+@pytest.mark.parametrize("host", ["::", "127.0.0.9"])
 def test_server_is_found_healthy_at_the_address_where_it_listens(
     installation: Installation, host: str
 ) -> None:

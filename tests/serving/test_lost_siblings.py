@@ -20,7 +20,7 @@ from portico.settings import load
 from servers import RedisServer
 
 READING = (
-    *("doctor", "keys list", "users list --sandbox", "migrate --check"),
+    *("doctor", "users list --sandbox", "migrate --check"),
     *("products export products.csv", "backup backup.tar"),
 )
 STARTS = ("serve", "serve --no-migrate", "init", "migrate", "migrate --check")
@@ -78,7 +78,7 @@ def require_refused(installation: Installation, said: str, *commands: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("fixture", "how"), [*(("installation", how) for how in LOSSES), ("on_postgres", remove)]
+    ("fixture", "how"), [("installation", leave_header), ("on_postgres", remove)]
 )
 def test_lost_sandbox_is_made_by_a_reset_alone_with_numbers_of_its_own(
     request: pytest.FixtureRequest, fixture: str, how: Callable[[Path], None]
@@ -113,43 +113,45 @@ def test_resets_of_a_lost_sandbox_leave_out_numbers_once(either: Installation, t
     assert MANY < min(int(json.loads(line)["id"]) for line in exported) < 2 * MANY
 
 
-@pytest.mark.parametrize("how", LOSSES)
+@pytest.mark.parametrize(
+    ("fixture", "how"), [*(("installation", how) for how in LOSSES), ("on_postgres", remove)]
+)
 def test_nothing_makes_another_live_database_beside_a_sandbox(
-    either: Installation, how: Callable[[Path], None]
+    request: pytest.FixtureRequest, fixture: str, how: Callable[[Path], None]
 ) -> None:
-    secret = either.directory / "secret"
-    (either.data / "secret.key").rename(secret)
-    place = lose(either, "live", how)
-    before = contents(either.data)
-    given = either.having(secret_key_file=str(secret))
-    require_refused(given, f"{place}, is lost", *STARTS)
-    assert "portico init" not in either.run("doctor").stdout
-    assert contents(either.data) == before
+    installation: Installation = request.getfixturevalue(fixture)
+    secret = installation.directory / "secret"
+    (installation.data / "secret.key").rename(secret)
+    place = lose(installation, "live", how)
+    before = contents(installation.data)
+    given = installation.having(secret_key_file=str(secret))
+    require_refused(given, f"{place}, is lost", "serve", "init", "migrate")
+    assert "portico init" not in installation.run("doctor").stdout
+    assert contents(installation.data) == before
 
 
-@pytest.mark.parametrize("command", ["init", "migrate"])
 def test_first_start_that_was_cut_off_between_the_databases_is_repeated(
-    empty: Installation, command: str
+    empty: Installation,
 ) -> None:
     empty.data.mkdir()
     if not empty.variables:
         in_database(empty.data / "sandbox.db", WITHOUT_TABLES)
     asyncio.run(make_tables(empty, LIVE))
-    empty.told(command)
+    empty.told("init")
     assert empty.told("migrate") == {"applied": []}
 
 
-@pytest.mark.parametrize("words", READING)
 @pytest.mark.parametrize("name", ["live.db", "sandbox.db"])
 def test_what_only_reads_leaves_an_emptied_file_empty(
-    installation: Installation, name: str, words: str
+    installation: Installation, name: str
 ) -> None:
     file = installation.data / name
     empty_out(file)
-    done = installation.run(*words.split())
-    assert (done.returncode, str(file) in done.stdout + done.stderr) == (1, True)
-    assert file.read_bytes() == b""
-    assert not list(installation.directory.glob("*.*"))
+    for words in READING:
+        done = installation.run(*words.split())
+        assert (done.returncode, str(file) in done.stdout + done.stderr) == (1, True), words
+        assert file.read_bytes() == b""
+        assert not list(installation.directory.glob("*.*"))
 
 
 def test_files_without_tables_beside_a_secret_are_no_place_for_another_installation(

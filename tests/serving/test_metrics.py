@@ -3,8 +3,6 @@
 import re
 import time
 
-import pytest
-
 from operating import Installation, at_once, early_in_a_minute, until
 from servers import RedisServer
 
@@ -51,6 +49,9 @@ def test_metrics_tell_requests_by_route_and_status_and_each_job(
             service.ask(path, key=installation.key)
         service.ask("/sandbox/v1/users/me")
         text = until(told, "the first run of each job")
+        answers = at_once(lambda _: service.ask("/metrics"), 10)
+    assert {one.status for one in answers} == {200}
+    assert answers[0].headers["content-type"].startswith("text/plain; version=")
     counted = dict(
         re.findall(r"(?m)^portico_http_request_duration_seconds_count(\{.*\}) (\S+)$", text)
     )
@@ -68,16 +69,8 @@ def test_metrics_tell_requests_by_route_and_status_and_each_job(
     assert sorted(re.findall(r"(?m)^portico_job_failures_total(\{.*\}) 0\.0$", text)) == labels
     assert all(abs(float(at) - time.time()) < 60 for at in succeeded(text).values())
     assert installation.key not in text
-
-
-def test_metrics_names_follow_the_conventions(installation: Installation) -> None:
-    with installation.serving() as service:
-        service.ask("/v1/users/me", key=installation.key)
-        assert set(at_once(lambda _: service.ask("/metrics").status, 10)) == {200}
-        answer = service.ask("/metrics")
-    assert answer.headers["content-type"].startswith("text/plain; version=")
-    kinds = dict(re.findall(r"(?m)^# TYPE (\S+) (\S+)$", answer.text))
-    assert set(kinds) == set(re.findall(r"(?m)^# HELP (\S+) ", answer.text))
+    kinds = dict(re.findall(r"(?m)^# TYPE (\S+) (\S+)$", text))
+    assert set(kinds) == set(re.findall(r"(?m)^# HELP (\S+) ", text))
     for name, kind in kinds.items():
         assert name.startswith("portico_")
         assert name.endswith("_total") == (kind == "counter")
@@ -93,15 +86,10 @@ def test_refusal_of_the_limiter_is_counted(installation: Installation) -> None:
     assert 'portico_limiter_refusals_total{environment="live"} 10.0' in text
 
 
-@pytest.mark.parametrize(
-    ("allowed", "status"), [("192.0.2.0/24", 403), ("", 403), ("127.0.0.1", 200)]
-)
-def test_metrics_are_for_those_who_are_allowed(
-    installation: Installation, allowed: str, status: int
-) -> None:
-    with installation.having(metrics_allow=allowed).serving() as service:
+def test_metrics_are_for_those_who_are_allowed(installation: Installation) -> None:
+    with installation.having(metrics_allow="192.0.2.0/24").serving() as service:
         answer = service.ask("/metrics", headers={"x-forwarded-for": "192.0.2.1"})
-        assert answer.status == status
+        assert answer.status == 403
         for path in ("/healthz", "/readyz"):
             assert service.ask(path).status == 200
             assert service.ask(path, method="POST").error == (405, "METHOD_NOT_ALLOWED")

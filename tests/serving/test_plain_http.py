@@ -104,11 +104,6 @@ def test_forwarded_headers_of_strangers_are_ignored(installation: Installation) 
         assert {line["address"] for line in service.lines} == {"127.0.0.1"}
 
 
-def test_stranger_who_claims_https_over_plain_http_is_refused(installation: Installation) -> None:
-    with installation.having(tls="off", trusted_proxies=UNREACHED).serving() as service:
-        assert ask_as_proxy(service, installation.key, x_forwarded_proto="https").status == 403
-
-
 def test_plain_http_on_the_tls_port_gets_no_answer(plain: tuple[Service, int]) -> None:
     service, _ = plain
     with service.connect_plain() as connection:

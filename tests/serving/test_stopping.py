@@ -49,7 +49,7 @@ def test_request_under_way_is_finished_and_new_connections_are_refused(
         assert [product["name"] for product in listed.json["data"]] == ["Lamp"]
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
 def test_idle_server_stops_at_once_whatever_is_connected(
     installation: Installation, how: signal.Signals
 ) -> None:
