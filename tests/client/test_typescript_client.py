@@ -37,8 +37,9 @@ def test_its_own_tests_pass(library: Path) -> None:
 def test_the_package_has_code_types_readme_and_licence_and_nothing_else(package: Path) -> None:
     found = {path.relative_to(package).as_posix() for path in package.rglob("*") if path.is_file()}
     sources = {path.relative_to(TYPESCRIPT / "src") for path in (TYPESCRIPT / "src").rglob("*.ts")}
-    built = {f"dist/{path.with_suffix(end)}" for path in sources for end in (".js", ".d.ts")}
-    built |= {f"dist/commonjs/{path.stem}.js" for path in sources if path.parent.name != "schema"}
+    built = {f"dist/{path.with_suffix('.d.ts')}" for path in sources}
+    modules = {path.stem for path in sources if path.parent.name != "schema"}
+    built |= {f"{place}/{name}.js" for name in modules for place in ("dist", "dist/commonjs")}
     built.add("dist/commonjs/package.json")
     beside = {
         path.relative_to(TYPESCRIPT).as_posix() for path in (TYPESCRIPT / "examples").iterdir()
