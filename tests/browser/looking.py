@@ -108,7 +108,8 @@ COMES = SHOWN % "Infinity"
 LEFT = ("htmx:afterRequest", "htmx:sendAbort")
 """What htmx complains of where a request ends with its page. One that fails has other words too."""
 
-WIDTHS = (1280, 1920, 1030, 960, 840, 768, 360)
+WIDTHS = (1280, 1030, 840, 768, 360)
+"""The narrowest of each range between two breakpoints of the style sheet."""
 WIDE = (1280, 900)
 PHONE = (390, 844)
 

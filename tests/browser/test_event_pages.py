@@ -10,26 +10,6 @@ from browser.looking import PHONE, Desk, overflow
 pytestmark = pytest.mark.xdist_group("browser")
 
 
-async def test_events_are_filtered_and_walked(desk: Desk) -> None:
-    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as client:
-        for number in range(16):
-            body = {"name": f"Lamp {number}", "category": "light", "price": 1}
-            assert client.post("/v1/products", json=body).status_code == 201
-    person = desk.person(name="Hedy Lamarr")
-    async with desk.looking(person) as page:
-        await page.goto("events")
-        rows = page.locator("tbody tr")
-        await expect(rows.first).to_contain_text("Hedy Lamarr")
-        await page.get_by_label("Type").select_option("product.created")
-        await expect(rows.first).to_contain_text("Lamp 15")
-        await expect(page).to_have_url(f"{desk.dashboard}/events?type=product.created")
-        await page.get_by_role("link", name="Older").click()
-        await expect(rows.first).to_contain_text("Lamp 0")
-        await expect(page.get_by_label("Type")).to_have_value("product.created")
-        await page.get_by_role("link", name="Newer").click()
-        await expect(rows.first).to_contain_text("Lamp 15")
-
-
 async def test_times_are_those_of_the_clock_here_for_whoever_asks(desk: Desk) -> None:
     desk.person()
     async with desk.looking(desk.admin, size=PHONE) as page:

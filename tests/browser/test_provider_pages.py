@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import apsw
 import pytest
@@ -17,11 +16,10 @@ ELSEWHERE = "127.0.0.1"
 """Another host than the desk's, so that they share no cookies."""
 
 
-@pytest.fixture
-def believing(
-    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Installation]:
+@pytest.fixture(scope="module")
+def believing(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """An installation whose people sign in at the desk's too."""
+    tmp_path = tmp_path_factory.mktemp("believing")
     port = free_port()
     dashboard = f"https://{ELSEWHERE}:{port}/dashboard"
     client = desk.installation.told(
@@ -33,11 +31,12 @@ def believing(
         f'client_id = "{client["client_id"]}"\nclient_secret = "{client["client_secret"]}"\n'
     )
     shutil.copytree(desk.installation.data / "tls", tmp_path / "data" / "tls")
-    monkeypatch.setenv("SSL_CERT_FILE", str(desk.installation.data / "tls" / "ca.pem"))
-    other = Installation(tmp_path, port=port)
-    other.told("init")
-    with other.serving():
-        yield other
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("SSL_CERT_FILE", str(desk.installation.data / "tls" / "ca.pem"))
+        other = Installation(tmp_path, port=port)
+        other.told("init")
+        with other.serving():
+            yield other
 
 
 async def fill(page: Page, email: str, password: str) -> None:
