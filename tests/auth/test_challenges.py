@@ -97,24 +97,6 @@ async def test_refusal_without_a_missing_scope_has_no_challenge(api: Api, visito
         assert "www-authenticate" not in answer.headers
 
 
-async def test_openid_token_opens_userinfo_alone(api: Api, visitor: Visitor) -> None:
-    application = await client_of(api.live)
-    ada = await api.account("admin")
-    pair = await tokens_of(api.live, application.client, ada, "openid profile email")
-    async with api.unchanged():
-        for method, path, body in (
-            ("GET", "/users/me", None),
-            ("PATCH", f"/users/{ada.id}", {"name": "Changed"}),
-            ("POST", "/api-keys/rotate", None),
-            ("DELETE", "/sessions", None),
-        ):
-            url = BASE["live"] + path
-            answer = await visitor.send(method, url, body, bearer=pair.access_token)
-            refused(answer, 403, "PERMISSION_DENIED")
-    answer = await visitor.send("GET", f"{AUTH['live']}/userinfo", bearer=pair.access_token)
-    assert answer.json()["sub"] == str(ada.id)
-
-
 async def test_two_authorization_headers_are_refused(api: Api) -> None:
     caller = await api.caller("admin")
     good, bad = (("authorization", f"Bearer {text}") for text in (caller.key, "x"))

@@ -112,14 +112,6 @@ async def test_plan_change_reaches_every_credential_at_once(api: Api) -> None:
     assert {one.headers["x-ratelimit-limit"] for one in await held.calls()} == {"100"}
 
 
-@pytest.mark.one_engine
-async def test_old_password_signs_nobody_in_after_a_change(api: Api) -> None:
-    held = await Credentials.of_new_user(api)
-    await change_password_by_session(held)
-    for password, status in ((PASSWORD, 401), (NEW, 200)):
-        assert (await Visitor(api).log_in(held.user.email, password)).status_code == status
-
-
 class Late:
     """A database, of which a row is told only once something else has happened."""
 
@@ -133,6 +125,7 @@ class Late:
         return row
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("kind", ["key", "session", "jwt", "oauth"])
 async def test_credential_that_ends_during_its_look_up_is_not_cached(api: Api, kind: str) -> None:
     env, visitor = api.live, Visitor(api)

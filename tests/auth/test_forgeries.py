@@ -10,12 +10,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from hypothesis import given
-from hypothesis import strategies as st
 from joserfc import jws, jwt
 from joserfc.jwk import RSAKey
 
-from driving import BASE, EXAMPLES, NOON, Api, challenge, refused
+from driving import BASE, NOON, Api, challenge, refused
 from portico.features.access.signing import MAX_LENGTH, Signer
 from portico.features.access.storage import SigningKeys
 from signing_in import AUTH, Visitor, client_of, code_of, decoded, login_of, read, somewhere
@@ -71,6 +69,7 @@ async def good(api: Api) -> str:
 @pytest.mark.parametrize("alg", ["none", "nOnE", "", "RS256", "HS256"])
 async def test_unsigned_token_is_refused(api: Api, good: str, alg: str) -> None:
     header, claims = read(good)
+    await refuses(api, f"{good[:-8]}AAAAAAAA")
     unsigned = f"{encoded({**header, 'alg': alg})}.{encoded(claims)}"
     for token in (f"{unsigned}.", unsigned, f"{unsigned}.{encoded(b'x')}"):
         await refuses(api, token)
@@ -173,37 +172,6 @@ async def test_id_token_is_refused_as_access_token(api: Api, visitor: Visitor) -
     code = await code_of(api.live, client.client, ada, "openid")
     id_token = (await visitor.exchange(client, code)).json()["id_token"]
     await refuses(api, id_token)
-
-
-@EXAMPLES
-@given(data=st.data())
-async def test_token_with_any_byte_changed_is_refused(api: Api, data: st.DataObject) -> None:
-    token = (await login_of(api.live, await api.account())).access_token
-    at = data.draw(st.integers(0, 10_000)) % len(token)
-    letter = data.draw(st.characters(min_codepoint=0x21, max_codepoint=0x7E))
-    changed = token[:at] + letter + token[at + 1 :]
-    if changed != token:
-        await refuses(api, changed)
-
-
-JUNK = st.one_of(
-    st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), max_size=60),
-    st.tuples(*[st.binary(max_size=30).map(encoded)] * 3).map(".".join),
-    st.tuples(
-        st.dictionaries(
-            st.sampled_from(["alg", "kid", "typ", "iss"]),
-            st.one_of(st.none(), st.integers(), st.text(max_size=5), st.just("RS256")),
-        ).map(encoded),
-        st.dictionaries(st.sampled_from(["iss", "aud", "exp"]), st.text(max_size=5)).map(encoded),
-        st.just("AAAA"),
-    ).map(".".join),
-)
-
-
-@EXAMPLES
-@given(token=JUNK)
-async def test_token_of_any_shape_is_refused(api: Api, token: str) -> None:
-    await refuses(api, token)
 
 
 @pytest.mark.parametrize("depth", [900, 200_000])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from authorizing import CONSENT, Person, address, asks_for_consent, query, wants_sign_in
-from driving import Api, refused
+from driving import NOON, Api, refused
 from portico.core.users import User
 from portico.features.access.clients import Registered
 from signing_in import (
@@ -25,8 +25,14 @@ from signing_in import (
 
 pytestmark = pytest.mark.one_engine
 
-PROFILE = {"name", "preferred_username", "locale", "updated_at"}
-EMAIL = {"email", "email_verified"}
+PROFILE = {
+    "name": "Ada Lovelace",
+    "preferred_username": "ada@example.com",
+    "picture": "https://a.test/ada.png",
+    "locale": "fr",
+    "updated_at": NOON // 1000,
+}
+EMAIL = {"email": "ada@example.com", "email_verified": True}
 ALWAYS = {"iss", "sub", "aud", "exp", "iat", "sid", "auth_time", "acr", "amr", "at_hash"}
 
 
@@ -37,34 +43,46 @@ async def shop(api: Api) -> Registered:
 
 @pytest.fixture
 async def ada(api: Api) -> User:
-    return await api.account("editor", name="Ada Lovelace", password=PASSWORD)
+    return await api.account(
+        "editor",
+        name="Ada Lovelace",
+        email="ada@example.com",
+        avatar_url="https://a.test/ada.png",
+        language="fr",
+        email_verified_at=api.clock(),
+        password=PASSWORD,
+    )
 
 
 @pytest.mark.parametrize(
     ("scopes", "claims"),
     [
-        ("openid", set()),
+        ("openid", {}),
         ("openid profile", PROFILE),
         ("openid email", EMAIL),
         ("openid profile email read:products", PROFILE | EMAIL),
     ],
 )
 async def test_id_token_and_userinfo_have_the_claims_of_the_scopes_at_refresh_too(
-    api: Api, visitor: Visitor, shop: Registered, ada: User, scopes: str, claims: set[str]
+    api: Api, visitor: Visitor, shop: Registered, ada: User, scopes: str, claims: dict[str, Any]
 ) -> None:
     code = await code_of(api.live, shop.client, ada, scopes, nonce="n")
     given = (await visitor.exchange(shop, code)).json()
     first = read(given["id_token"])[1]
-    assert first.keys() == ALWAYS | claims | {"nonce"}
+    assert first.keys() == ALWAYS | claims.keys() | {"nonce"}
     api.clock.advance(seconds=60)
     given = (await visitor.renew(shop, given["refresh_token"])).json()
     again = read(given["id_token"])[1]
-    assert again.keys() == ALWAYS | claims, "without the nonce of another answer"
+    assert again.keys() == ALWAYS | claims.keys(), "without the nonce of another answer"
     assert [again[one] for one in ("sub", "sid", "auth_time")] == [
         first[one] for one in ("sub", "sid", "auth_time")
     ]
-    info = await visitor.send("GET", f"{AUTH['live']}/userinfo", bearer=given["access_token"])
-    assert info.json() == {name: again[name] for name in ("sub", *claims)}
+    assert {name: again[name] for name in claims} == claims
+    for method in ("GET", "POST"):
+        url = f"{AUTH['live']}/userinfo"
+        info = await visitor.send(method, url, bearer=given["access_token"])
+        assert info.headers["cache-control"] == "no-store"
+        assert info.json() == {"sub": str(ada.id), **claims}
 
 
 async def test_userinfo_takes_the_token_in_a_form_once(
@@ -76,6 +94,9 @@ async def test_userinfo_takes_the_token_in_a_form_once(
     assert answer.json() == {"sub": str(ada.id)}
     header: dict[str, Any] = {"authorization": f"Bearer {token}"}
     assert (await visitor.form("userinfo", {}, **header)).json() == {"sub": str(ada.id)}
+    without = await code_of(api.live, shop.client, ada, "profile email")
+    other = (await visitor.exchange(shop, without)).json()["access_token"]
+    refused(await visitor.form("userinfo", {"access_token": other}), 403, "PERMISSION_DENIED")
     cases: list[tuple[dict[str, str], dict[str, Any]]] = [
         ({"access_token": token}, header),
         ({"access_token": "oat_x"}, {}),

@@ -163,14 +163,3 @@ async def test_second_directory_shares_the_secret_or_refuses_to_start(
     await other.open()
     assert await published(visitor) == before
     await other.close()
-
-
-async def test_host_whose_clock_is_behind_makes_no_second_first_key(
-    api: Api, visitor: Visitor
-) -> None:
-    before = await published(visitor)
-    other = Portico(api.settings, clock=FakeClock(NOON - 2000))
-    await other.open()
-    assert await published(visitor) == before
-    assert read(other.live[Signer].sign({}, NOON - 2000))[0]["kid"] == before[0]
-    await other.close()
