@@ -12,7 +12,7 @@ from authorizing import CONSENT, ORIGIN, Person, address, exchanged, query, told
 from driving import Api
 from portico.core.audit import OPERATOR
 from portico.features.access.clients import Registered, Registration, register_client
-from signing_in import AUTH, CALLBACK, PASSWORD, code_of, login_of, read
+from signing_in import AUTH, CALLBACK, PASSWORD, code_of, login_of
 
 pytestmark = pytest.mark.one_engine
 
@@ -205,23 +205,3 @@ async def test_request_comes_from_another_site_by_get_or_post(
     answer = await ada.get(answer.headers["location"])
     assert answer.headers["location"] == f"{GOODBYE}&state=s"
     assert not await is_signed_in(ada)
-
-
-async def test_session_keeps_its_sid_when_its_user_signs_in_again(
-    api: Api, ada: Person, shop: Registered
-) -> None:
-    first = read(await hint(api, ada, shop))[1]["sid"]
-    await ada.sign_in()
-    assert read(await hint(api, ada, shop))[1]["sid"] == first
-    other = Person(api, await api.account("editor", password=PASSWORD))
-    other.browser = ada.browser
-    await other.sign_in()
-    assert read(await hint(api, other, shop))[1]["sid"] != first
-
-
-async def test_metadata_names_the_endpoint_of_each_environment(api: Api) -> None:
-    for issuer in AUTH.values():
-        answer = await api.stranger().get(f"{issuer}/.well-known/openid-configuration")
-        assert answer.json()["end_session_endpoint"] == f"{issuer}/end_session"
-        page = await api.stranger().get(f"{issuer}/end_session")
-        assert page.status_code == 303

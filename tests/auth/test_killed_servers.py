@@ -3,28 +3,21 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oauth.authority import ROOMY, Authority
 from operating import Answer, Installation, Service
-from servers import PostgresServer
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def prepared(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Installation:
-    """An installation on each engine."""
-    directory = tmp_path_factory.mktemp(request.param)
-    (directory / "portico.toml").write_text(ROOMY)
-    variables = {}
-    if request.param == "postgres":
-        postgres: PostgresServer = request.getfixturevalue("postgres")
-        variables = {"database_url": postgres.fresh_database()}
-    empty = Installation(directory, variables)
-    return Installation(directory, variables, empty.told("init"), empty.port)
+@pytest.fixture
+def prepared(tmp_path: Path) -> Installation:
+    """An installation on SQLite; that PostgreSQL keeps what it commits is its own."""
+    (tmp_path / "portico.toml").write_text(ROOMY)
+    empty = Installation(tmp_path)
+    return Installation(tmp_path, facts=empty.told("init"), port=empty.port)
 
 
 @contextmanager

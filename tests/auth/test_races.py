@@ -29,8 +29,8 @@ from signing_in import (
     tokens_of,
 )
 
-AT_ONCE = 50
-TIMES = 4
+AT_ONCE = 20
+TIMES = 2
 
 
 @pytest.fixture(autouse=True)
