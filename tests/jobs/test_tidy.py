@@ -1,6 +1,7 @@
 """What has expired is forgotten, in small batches and by one process at a time; the rest stays."""
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -152,12 +153,12 @@ async def owners(api: Api) -> dict[str, int]:
     return {"user": user, "client": client[0], "grant": grant[0], "session": session[0]}
 
 
-async def fill(api: Api, kind: Aging, ids: dict[str, int], ages: list[int]) -> None:
+async def fill(api: Api, kind: Aging, ids: dict[str, int], ages: list[int], first: int = 0) -> None:
     sql, _ = ROWS[kind]
     async with api.live.db.transaction() as tx:
         rows: list[dict[str, Any]] = [
             {**ids, "number": n, "name": f"n{n}", "hash": n.to_bytes(32, "big"), "at": at}
-            for n, at in enumerate(ages)
+            for n, at in enumerate(ages, first)
         ]
         await tx.run_many(sql, rows)
 
@@ -174,62 +175,51 @@ def test_every_kind_has_its_bound() -> None:
     assert set(ROWS) == set(Aging)
 
 
-@pytest.mark.parametrize("kind", Aging)
-async def test_all_that_is_old_goes_in_batches_and_the_rest_stays(
-    api: Api, waiting: Waiting, kind: Aging
-) -> None:
-    bound = ROWS[kind][1]
-    stays = [bound, bound, bound + 1, bound + 2]
-    await fill(api, kind, await owners(api), [bound - 1 - n % 5 for n in range(OLD)] + stays)
-    tidying = asyncio.create_task(Tidy(api.live, "this", waiting).run())
-    for left in (OLD - BATCH, OLD - 2 * BATCH):
-        seconds, go_on = await waiting.next()
-        assert seconds == PAUSE_SECONDS
-        assert len(await ages(api, kind)) == left + len(stays)
-        go_on.set_result(None)
-    await tidying
-    assert await ages(api, kind) == stays
-
-
-async def test_deliveries_and_events_go_in_batches_too(api: Api, waiting: Waiting) -> None:
-    before = NOON - api.settings.events_days * DAY
-    at = [before - 1] * OLD + [before] * 3
+async def test_all_that_is_old_goes_in_batches_and_the_rest_stays(api: Api) -> None:
+    ids, stays = await owners(api), [0, 0, 1, 2]
+    for kind, (_, bound) in ROWS.items():
+        await fill(api, kind, ids, [bound - 1 - n % 5 for n in range(OLD)])
+        await fill(api, kind, ids, [bound + later for later in stays], OLD)
+    kept = NOON - api.settings.events_days * DAY
     async with api.live.db.transaction() as tx:
-        for one in at:
-            await api.live[Events].add(tx, one, Published("product.created", "{}"))
-            await api.live[Deliveries].add(tx, one, [(1, 1, "product.created")])
+        for at in [kept - 1] * OLD + [kept] * len(stays):
+            await api.live[Events].add(tx, at, Published("product.created", "{}"))
+            await api.live[Deliveries].add(tx, at, [(1, 1, "product.created")])
     await api.live[Events].number()
 
-    async def left() -> list[int]:
-        counts = "SELECT count(*) FROM deliveries UNION ALL SELECT count(*) FROM events"
-        return [row[0] for row in await api.live.db.all(counts)]
+    async def left() -> int:
+        logs = "SELECT (SELECT count(*) FROM deliveries), (SELECT count(*) FROM events)"
+        deliveries, events = await api.live.db.one(logs) or (0, 0)
+        return sum([len(await ages(api, kind)) for kind in Aging], deliveries + events)
 
-    tidying = asyncio.create_task(Tidy(api.live, "this", waiting).run())
-    seen = []
-    for _ in range(2 * 3):
-        seconds, go_on = await waiting.next()
+    counts = [await left()]
+
+    async def wait(seconds: float) -> None:
         assert seconds == PAUSE_SECONDS
-        seen.append(await left())
-        go_on.set_result(None)
-    await tidying
-    gone = [len(at) - BATCH, len(at) - 2 * BATCH, 3]
-    assert seen == [*([n, len(at)] for n in gone), *([3, n] for n in gone)]
-    assert await left() == [3, 3]
+        counts.append(await left())
+
+    await Tidy(api.live, "this", wait).run()
+    kinds = len(ROWS) + 2
+    assert (counts[0], await left()) == (kinds * (OLD + len(stays)), kinds * len(stays))
+    assert max(more - fewer for more, fewer in pairwise(counts)) <= BATCH + 1
+    for kind, (_, bound) in ROWS.items():
+        assert await ages(api, kind) == [bound + later for later in stays], kind
 
 
-@pytest.mark.parametrize("kind", Aging)
-async def test_what_is_old_is_found_by_the_index_of_its_age(api: Api, kind: Aging) -> None:
-    explain = {"sqlite": "EXPLAIN QUERY PLAN ", "postgres": "EXPLAIN "}[api.live.db.engine]
-    bound = ROWS[kind][1]
-    await fill(api, kind, await owners(api), [bound - 1 + n for n in range(2_000)])
+async def test_what_is_old_is_found_by_the_index_of_its_age(api: Api) -> None:
+    engine, ids = api.live.db.engine, await owners(api)
+    explain = {"sqlite": "EXPLAIN QUERY PLAN ", "postgres": "EXPLAIN "}[engine]
+    for kind, (_, bound) in ROWS.items():
+        await fill(api, kind, ids, [bound - 1 + n for n in range(2_000)])
     async with api.live.db.transaction() as tx:
         await tx.script("ANALYZE")
-        values = {"after": 0, "before": bound, "limit": BATCH}
-        rows = await tx.all(explain + kind.forgetting(api.live.db.engine), values)
-    plan = "\n".join(str(row[-1]) for row in rows)
-    assert "_by_" in plan, plan
-    assert "Seq Scan" not in plan, plan
-    assert "SCAN" not in plan, plan
+        for kind, (_, bound) in ROWS.items():
+            values = {"after": 0, "before": bound, "limit": BATCH}
+            rows = await tx.all(explain + kind.forgetting(engine), values)
+            plan = "\n".join(str(row[-1]) for row in rows)
+            assert "_by_" in plan, plan
+            assert "Seq Scan" not in plan, plan
+            assert "SCAN" not in plan, plan
 
 
 async def test_what_another_process_tidies_is_left_to_it_until_it_is_gone(api: Api) -> None:
