@@ -20,15 +20,13 @@ from jobs.conftest import (
     deliveries_after,
     hook,
 )
-from operating import eventually, free_port
+from operating import eventually
 from portico.core.errors import Unavailable
 from portico.core.events import Published
-from portico.core.times import HOUR
-from portico.core.webhooks import Delivery
 from portico.data.queue import DELIVERIES as RETRIES
 from portico.features.events.audit import Audit
-from portico.features.events.deliveries import AT_ONCE, BUSY_REQUESTS, CLAIM_SECONDS
-from portico.features.events.storage import Deliveries, Events, Webhooks
+from portico.features.events.deliveries import BUSY_REQUESTS
+from portico.features.events.storage import Deliveries, Events
 from portico.jobs.queue import DATABASE_RETRY_SECONDS
 from receiving import OK, Answer, Received, Receiver, receiving
 
@@ -324,66 +322,3 @@ async def test_deleting_stops_what_is_under_way(api: Api, monkeypatch: pytest.Mo
         await eventually(came.is_set, "the delivery")
         await admin.delete(f"/webhooks/{made}")
         await eventually(ended.is_set, "its end")
-
-
-async def test_an_hour_without_the_receiver_loses_nothing_and_no_storm_follows(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("portico.features.events.deliveries.FAILING_PAUSE_SECONDS", 0.001)
-    admin = await api.caller("admin")
-    receiver = Receiver()
-    receiver.port = free_port()  # where nobody listens yet
-    made = await hook(admin, receiver, "product.created")
-    for number in range(20):
-        await admin.post("/products", json=LAMP | {"name": f"Lamp {number}"})
-    for _ in range(60):
-        await every_due_one_tried(api, made)
-        api.clock.advance(seconds=60)
-    away = await every_due_one_tried(api, made)
-    assert len(away) == 20
-    # At once, and after 5 s, 5 min and 30 min; the next after two hours, a fifth more or less.
-    assert {(one.status, one.attempts) for one in away} == {("pending", 4)}
-    due = sorted(one.next_attempt_at or 0 for one in away)
-    assert due[-1] - due[0] > HOUR / 3
-    each_minute: list[int] = []
-    async with receiving(receiver, port=receiver.port):
-        while len(receiver.requests) < 20:
-            before = len(receiver.requests)
-            api.clock.advance(seconds=60)
-            await every_due_one_tried(api, made)
-            each_minute.append(len(receiver.requests) - before)
-            assert len(each_minute) < 4 * 60
-    assert len({one.headers["webhook-id"] for one in receiver.requests}) == 20
-    assert max(each_minute) < 8
-    assert receiver.most_open <= AT_ONCE
-    assert {one.status for one in await every_due_one_tried(api, made)} == {"delivered"}
-
-
-async def every_due_one_tried(api: Api, made: dict[str, Any]) -> list[Delivery]:
-    """A webhook's deliveries, once nothing is due and what came of all attempts is stored."""
-    api.live.db.signal.notify()
-    claimed = api.clock() + CLAIM_SECONDS * 1000
-
-    async def tried() -> list[Delivery] | None:
-        page = await api.live[Deliveries].page(made["id"], offset=0, limit=100)
-        told = (await api.live[Webhooks].all())[0].queued_up_to == await api.live[Events].last_id()
-        waiting = [one.next_attempt_at for one in page.rows if one.next_attempt_at]
-        return page.rows if told and all(api.clock() < due != claimed for due in waiting) else None
-
-    rows: list[Delivery] = await eventually(tried, "the last attempt")
-    return rows
-
-
-async def test_a_webhook_is_told_its_types_of_its_environment_from_its_making_on(
-    api: Api, receiver: Receiver
-) -> None:
-    admin, tester = await api.caller("admin"), await api.caller("admin", "test")
-    await admin.post("/products", json=LAMP | {"name": "Before"})
-    await hook(admin, receiver, "product.created")
-    made = (await admin.post("/products", json=LAMP)).json()["data"]["id"]
-    await admin.patch(f"/products/{made}", json={"price": 1})
-    await tester.post("/products", json=LAMP | {"name": "Sandbox"})
-    await admin.post("/products", json=LAMP | {"name": "Last"})
-    requests = await receiver.got(2)
-    names = {event_of(request)["data"]["name"] for request in requests}
-    assert names == {"Lamp", "Last"}

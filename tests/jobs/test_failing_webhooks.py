@@ -2,25 +2,16 @@
 was tried."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from driving import NOON, Api, settings_for
+from driving import NOON, Api
 from jobs.conftest import FAULT, LAMP, all_tried, became, hook
 from operating import eventually
 from portico.core.times import DAY
 from portico.features.events.storage import Deliveries, Webhooks
 from receiving import Receiver, receiving
-
-
-@pytest.fixture
-async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
-    """The running application, whose webhooks may lead to this machine."""
-    allowed = environ | {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8"}
-    async with Api(settings_for(tmp_path, allowed)) as api:
-        yield api
 
 
 @pytest.fixture

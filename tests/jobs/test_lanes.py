@@ -11,17 +11,16 @@ import pytest
 from driving import Api, Caller, at_rest, settings_for
 from jobs.conftest import FAULT, LAMP, WANTS_NO_MORE, became, deliveries, hook
 from operating import TIMEOUT_SECONDS, eventually
-from portico.app import Portico
 from portico.core.audit import OPERATOR
 from portico.core.errors import Unavailable
 from portico.core.events import Published
-from portico.core.webhooks import DROPPED, RECEIVER_GONE, Webhook
+from portico.core.webhooks import BY_HAND, DROPPED, RECEIVER_GONE, Webhook
 from portico.data.queue import DELIVERIES as RETRIES
 from portico.data.table import BATCH
 from portico.features.events.deliveries import AT_ONCE, ATTEMPT_SECONDS, CLAIM_SECONDS, Deliver
 from portico.features.events.payloads import delivered
-from portico.features.events.storage import Deliveries, Events, Webhooks
-from portico.features.events.webhooks import create_webhook
+from portico.features.events.storage import Deliveries, DeliveryAttempt, Events, Webhooks
+from portico.features.events.webhooks import create_webhook, disable_webhook
 from portico.outbound.sender import DeliveryOutcome
 from receiving import OK, Receiver, receiving
 
@@ -173,7 +172,7 @@ async def test_410_disables_the_webhook_in_the_transaction_that_notes_it(
         made = await hooked(quiet, f"http://127.0.0.1:{receiver.port}/in")
         async with begin() as tx:
             await env[Events].add(tx, quiet.clock(), Published("product.created", "{}"))
-        deliver = Deliver(env, _sender(quiet.portico), delivered, "Portico", lambda: 0)
+        deliver = Deliver(env, quiet.portico.sender, delivered, "Portico", lambda: 0)
         await deliver.run()
         async with asyncio.timeout(20):
             await refused.wait()
@@ -287,5 +286,24 @@ async def test_a_stop_waits_for_what_is_under_way_which_is_not_sent_twice(
         assert len(receiver.requests) == 1
 
 
-def _sender(portico: Portico) -> Any:
-    return portico.sender
+async def test_no_attempt_that_was_under_way_brings_back_what_was_given_up(quiet: Api) -> None:
+    env = quiet.live
+    webhook = await hooked(quiet, "https://hooks.example.com/in")
+    async with env.db.transaction() as tx:
+        await env[Deliveries].add(tx, quiet.clock(), [(webhook.id, 1, "product.created")])
+        last = await env[Deliveries].last_of(tx, webhook.id)
+    assert await disable_webhook(env, webhook, BY_HAND, OPERATOR)
+    disabled = await env[Webhooks].get(webhook.id)
+    assert disabled is not None
+    async with env.db.transaction() as tx:
+        await env[Deliveries].drop(tx, disabled)
+    given_up = await env[Deliveries].get(webhook.id, last)
+    assert given_up is not None
+    assert (given_up.status, given_up.last_error) == ("failed", DROPPED)
+
+    soon = quiet.clock() + 5_000
+    attempt = DeliveryAttempt(last, "pending", soon, 503, "it answered 503", 1, "")
+    async with env.db.transaction() as tx:
+        await env[Deliveries].done(tx, [attempt])
+        await env[Deliveries].queue.move(tx, [last], quiet.clock())
+    assert await env[Deliveries].get(webhook.id, last) == given_up
