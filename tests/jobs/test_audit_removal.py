@@ -110,6 +110,7 @@ async def test_whoever_is_killed_amid_the_removal_is_followed_without_another_fi
     assert await kept(api) == before[OLD + 3 :]
 
 
+@pytest.mark.one_engine
 async def test_an_export_is_alone_however_long_it_takes(
     api: Api, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +134,7 @@ async def test_an_export_is_alone_however_long_it_takes(
     ]
 
 
+@pytest.mark.one_engine
 async def test_a_full_disk_gets_no_part_of_a_file(
     api: Api, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +156,7 @@ async def test_a_full_disk_gets_no_part_of_a_file(
     assert await kept(api) == before
 
 
+@pytest.mark.one_engine
 async def test_without_an_archive_they_go_and_without_a_bound_they_stay(
     api: Api, archive: Path
 ) -> None:

@@ -181,6 +181,7 @@ async def end_everything(api: Api, ada: Person) -> None:
 Ending = Callable[[Api, Person], Awaitable[None]]
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("ending", [sign_out, end_by_client, revoke_session, another_signs_in])
 async def test_end_of_a_session_is_told_to_the_clients_of_that_session_alone(
     api: Api, stage: Stage, ending: Ending
@@ -212,6 +213,7 @@ async def test_end_of_all_that_a_user_allowed_is_told_for_each_session(
     assert await stage.told() == stage.expected(ada, *sids)
 
 
+@pytest.mark.one_engine
 async def test_client_that_a_user_ends_is_told_alone(api: Api, stage: Stage) -> None:
     ada = await person(api)
     sid = await stage.sign_in(ada)
@@ -223,6 +225,7 @@ async def test_client_that_a_user_ends_is_told_alone(api: Api, stage: Stage) -> 
     assert await stage.told() == stage.expected(ada, sid), "it may not have heard of the first"
 
 
+@pytest.mark.one_engine
 async def test_signing_in_again_ends_nothing(api: Api, stage: Stage) -> None:
     ada = await person(api)
     sid = await stage.sign_in(ada)
@@ -231,6 +234,7 @@ async def test_signing_in_again_ends_nothing(api: Api, stage: Stage) -> None:
     assert await stage.told() == []
 
 
+@pytest.mark.one_engine
 async def test_logout_token_is_signed_and_says_which_session_ended(api: Api, stage: Stage) -> None:
     ada = await person(api)
     sid = await stage.sign_in(ada)
@@ -291,6 +295,7 @@ async def test_client_that_is_down_gets_it_later_and_delays_nobody(api: Api, sta
     assert await stage.told() == sorted(expected)
 
 
+@pytest.mark.one_engine
 async def test_client_that_never_answers_delays_nobody(api: Api, stage: Stage) -> None:
     silent, up = stage.shops
     silent.answer = None
@@ -320,6 +325,7 @@ async def remove_client(api: Api, client: Client) -> None:
     await delete_client(api.live, client.id, by=OPERATOR)
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("removal", [remove_address, remove_client])
 async def test_client_that_is_gone_is_told_nothing(
     api: Api, stage: Stage, removal: Callable[[Api, Client], Awaitable[None]]
@@ -342,6 +348,7 @@ async def test_client_that_is_gone_is_told_nothing(
     assert await stage.told() == []
 
 
+@pytest.mark.one_engine
 async def test_address_is_by_the_rules_of_webhooks(api: Api) -> None:
     admin = await api.caller("admin")
     new: dict[str, Any] = {"name": "Shop", "redirect_uris": [CALLBACK], "scopes": []}
@@ -356,10 +363,6 @@ async def test_address_is_by_the_rules_of_webhooks(api: Api) -> None:
             assert answer.status_code == 422, uri
             (fault,) = answer.json()["error"]["details"]
             assert fault["field"] == "backchannel_logout_uri"
-
-
-async def test_metadata_says_that_clients_are_told_with_the_session(api: Api) -> None:
-    for issuer in AUTH.values():
-        answer = await api.stranger().get(f"{issuer}/.well-known/openid-configuration")
-        for name in ("backchannel_logout_supported", "backchannel_logout_session_supported"):
-            assert answer.json()[name] is True
+    metadata = await api.stranger().get(f"{AUTH['live']}/.well-known/openid-configuration")
+    for name in ("backchannel_logout_supported", "backchannel_logout_session_supported"):
+        assert metadata.json()[name] is True

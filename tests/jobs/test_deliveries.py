@@ -116,6 +116,7 @@ async def test_a_failed_delivery_comes_again_on_schedule_under_the_same_id(
         assert delivery["last_error"].startswith("it answered ")
 
 
+@pytest.mark.one_engine
 async def test_410_disables_the_webhook_and_tells_the_admins(api: Api) -> None:
     admin = await api.caller("admin")
     async with receiving(Receiver(WANTS_NO_MORE)) as receiver:
@@ -134,6 +135,7 @@ async def test_410_disables_the_webhook_and_tells_the_admins(api: Api) -> None:
     assert f"To: {admin.user.email}" in letters
 
 
+@pytest.mark.one_engine
 async def test_five_days_without_a_success_disable_it(api: Api) -> None:
     admin = await api.caller("admin")
     async with receiving(Receiver(FAULT)) as receiver:
@@ -175,6 +177,7 @@ async def test_disabling_drops_what_is_pending_and_enabling_starts_anew(api: Api
         assert len(await deliveries(admin, made, "delivered")) == 2
 
 
+@pytest.mark.one_engine
 async def test_a_ping_goes_to_one_webhook_once_and_into_no_list(
     api: Api, receiver: Receiver
 ) -> None:
@@ -193,6 +196,7 @@ async def test_a_ping_goes_to_one_webhook_once_and_into_no_list(
     assert receiver.requests == []
 
 
+@pytest.mark.one_engine
 async def test_both_secrets_sign_for_a_day_after_a_rotation(api: Api, receiver: Receiver) -> None:
     admin = await api.caller("admin")
     made = await hook(admin, receiver)
@@ -207,6 +211,7 @@ async def test_both_secrets_sign_for_a_day_after_a_rotation(api: Api, receiver: 
     assert len(one.headers["webhook-signature"].split()) == 1
 
 
+@pytest.mark.one_engine
 async def test_a_receiver_that_hangs_delays_no_other(api: Api, receiver: Receiver) -> None:
     admin = await api.caller("admin")
     answered = asyncio.Event()
@@ -225,6 +230,7 @@ async def test_a_receiver_that_hangs_delays_no_other(api: Api, receiver: Receive
         assert not answered.is_set()
 
 
+@pytest.mark.one_engine
 async def test_deliveries_go_one_by_one_while_many_requests_are_under_way(
     api: Api, receiver: Receiver
 ) -> None:
@@ -304,6 +310,7 @@ async def test_nothing_is_sent_while_what_came_of_others_cannot_be_stored(
     await deliveries(admin, made, "delivered")
 
 
+@pytest.mark.one_engine
 async def test_deleting_stops_what_is_under_way(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api.portico.sender, "_seconds", 3600.0)  # so no attempt ends by itself
     admin = await api.caller("admin")

@@ -36,6 +36,7 @@ async def fails_since(api: Api, at: int) -> None:
     await eventually(is_noted, "the failure")
 
 
+@pytest.mark.one_engine
 async def test_a_new_url_has_five_days_of_its_own(api: Api, broken: Receiver) -> None:
     admin = await api.caller("admin")
     made = await hook(admin, broken, "product.*")
@@ -49,6 +50,7 @@ async def test_a_new_url_has_five_days_of_its_own(api: Api, broken: Receiver) ->
     assert await failing_since(api) is None
 
 
+@pytest.mark.one_engine
 async def test_the_first_attempt_of_a_delivery_disables_nothing(api: Api, broken: Receiver) -> None:
     admin = await api.caller("admin")
     made = await hook(admin, broken, "product.*")

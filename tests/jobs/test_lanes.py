@@ -43,6 +43,7 @@ async def lamps(admin: Caller, count: int) -> None:
         await admin.post("/products", json=LAMP | {"name": f"Lamp {number}"})
 
 
+@pytest.mark.one_engine
 async def test_nothing_that_waited_is_sent_once_a_webhook_is_disabled(api: Api) -> None:
     admin = await api.caller("admin")
     gone = asyncio.Event()
@@ -69,6 +70,7 @@ async def test_nothing_that_waited_is_sent_once_a_webhook_is_disabled(api: Api) 
         assert len(first.requests) == sent
 
 
+@pytest.mark.one_engine
 async def test_some_that_hang_hold_up_none_behind_them(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +98,7 @@ async def test_some_that_hang_hold_up_none_behind_them(
         await receiver.got(41)
 
 
+@pytest.mark.one_engine
 async def test_a_secret_that_cannot_be_read_loses_no_delivery(api: Api) -> None:
     admin = await api.caller("admin")
     async with receiving(Receiver()) as receiver:
@@ -113,6 +116,7 @@ async def test_a_secret_that_cannot_be_read_loses_no_delivery(api: Api) -> None:
         await receiver.got(1)
 
 
+@pytest.mark.one_engine
 async def test_410_of_an_address_that_was_left_disables_nothing_and_loses_nothing(
     api: Api,
 ) -> None:
@@ -144,6 +148,7 @@ async def test_410_of_an_address_that_was_left_disables_nothing_and_loses_nothin
         assert (await admin.get(path)).json()["data"]["status"] == "enabled"
 
 
+@pytest.mark.one_engine
 async def test_410_disables_the_webhook_in_the_transaction_that_notes_it(
     quiet: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +204,7 @@ class Slow:
         return DeliveryOutcome(200, None, "", 0, None)
 
 
+@pytest.mark.one_engine
 async def test_what_waited_for_a_place_too_long_comes_again_when_its_claim_ends(quiet: Api) -> None:
     env, slow = quiet.live, Slow()
     made = await hooked(quiet, "https://hooks.example.com/in")
@@ -261,6 +267,7 @@ async def test_giving_up_very_many_holds_up_no_other(api: Api) -> None:
         assert (page.rows[0].status, page.rows[0].last_error) == ("failed", DROPPED)
 
 
+@pytest.mark.one_engine
 async def test_a_stop_waits_for_what_is_under_way_which_is_not_sent_twice(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:

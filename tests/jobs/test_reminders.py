@@ -2,12 +2,13 @@
 
 import asyncio
 
+import pytest
+
 from driving import Api
 from mail.conftest import Post, link
 from portico.core.audit import OPERATOR
 from portico.core.times import DAY
-from portico.core.users import User
-from portico.features.access.api_keys import BATCH, Remind, renew_key, revoke_key
+from portico.features.access.api_keys import Remind, renew_key, revoke_key
 from portico.features.people.accounts import give_key
 
 
@@ -19,20 +20,7 @@ def remind(api: Api) -> Remind:
     return Remind(api.live, at_once)
 
 
-async def keys_of(api: Api, user: User, count: int) -> None:
-    """So many keys, which end in thirty days."""
-    for number in range(count):
-        await give_key(
-            api.live,
-            user,
-            name=f"key {number}",
-            key_type="live",
-            expires_at=api.clock() + 30 * DAY,
-            by=OPERATOR,
-            mail_owner=False,
-        )
-
-
+@pytest.mark.one_engine
 async def test_an_owner_is_told_seven_days_ahead_and_once(api: Api, post: Post) -> None:
     end = api.clock() + 30 * DAY
     caller = await api.caller("viewer", expires_at=end)
@@ -56,6 +44,7 @@ async def test_an_owner_is_told_seven_days_ahead_and_once(api: Api, post: Post) 
     assert await post.new() == []
 
 
+@pytest.mark.one_engine
 async def test_nothing_is_told_of_what_ends_anyway_or_did_not_hold_longer(
     api: Api, post: Post
 ) -> None:
@@ -73,13 +62,22 @@ async def test_nothing_is_told_of_what_ends_anyway_or_did_not_hold_longer(
     assert await post.new() == []
 
 
-async def test_of_several_processes_one_reminds_of_each_key(api: Api, post: Post) -> None:
-    await keys_of(api, await api.account(), BATCH + 5)
+async def test_of_several_processes_one_reminds_of_each_key(
+    api: Api, post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portico.features.access.api_keys.BATCH", 4)
+    user, end = await api.account(), api.clock() + 30 * DAY
+    for number in range(9):
+        await give_key(
+            *(api.live, user), name=f"key {number}", key_type="live", expires_at=end, by=OPERATOR,
+            mail_owner=False,
+        )  # fmt: skip
     api.clock.advance(days=24)
     await asyncio.gather(*(remind(api).run() for _ in range(3)))
-    assert len(await post.new()) == BATCH + 5
+    assert len(await post.new()) == 9
 
 
+@pytest.mark.one_engine
 async def test_a_switch_of_the_profile_keeps_them_away_and_mirrors_get_theirs(
     api: Api, post: Post
 ) -> None:

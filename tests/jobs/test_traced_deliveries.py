@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
@@ -32,13 +31,13 @@ async def api(environ: dict[str, str], tmp_path: Path, collector: Collector) -> 
         yield api
 
 
-@pytest.mark.parametrize("environment", ["live", "test"])
+@pytest.mark.one_engine
 @pytest.mark.parametrize("flags", ["01", "00"], ids=["sampled", "unsampled"])
 async def test_a_delivery_carries_on_the_trace_of_its_change(
-    api: Api, collector: Collector, environment: Literal["live", "test"], flags: str
+    api: Api, collector: Collector, flags: str
 ) -> None:
     await trace(api, collector.url)
-    admin = await api.caller("admin", environment)
+    admin = await api.caller("admin")
     async with receiving(Receiver()) as receiver:
         url = f"http://127.0.0.1:{receiver.port}/s3cr3t"
         await admin.post("/webhooks", json={"url": url, "types": ["product.*"]})
