@@ -22,9 +22,6 @@ per_day = 1000000
 [plans.minute]
 per_minute = {LIMIT}
 per_day = 1000000
-[plans.day]
-per_minute = 1000000
-per_day = {LIMIT}
 [plans.month]
 per_minute = 1000000
 per_day = 1000000
@@ -100,8 +97,6 @@ def valid(server: Service, check: dict[str, Any]) -> int:
     ("plan", "more", "wanted"),
     [
         ("minute", {}, LIMIT),
-        ("day", {}, LIMIT),
-        ("month", {}, LIMIT),
         ("month", {"cost": 7}, LIMIT // 7),
         ("enterprise", {"limit": "heavy"}, LIMIT),
     ],

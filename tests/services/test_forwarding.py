@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from declared_services import DECLARED
-from driving import Api, InProcess, refused
+from driving import Api, refused
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
@@ -21,7 +21,6 @@ class Upstream:
         self.port = 0
         self.got: list[bytes] = []
         self.reply = OK
-        self.waits = False
         self.serving: set[asyncio.Task[None]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -43,8 +42,6 @@ class Upstream:
                 elif b"\r\ncontent-length: " in head.lower():
                     length = head.lower().partition(b"\r\ncontent-length: ")[2].partition(b"\r")[0]
                     self.got.append(await reader.readexactly(int(length)))
-                if self.waits:
-                    return
                 writer.write(self.reply)
                 await writer.drain()
                 if b"content-length" not in self.reply:
@@ -104,56 +101,6 @@ async def test_a_request_arrives_with_who_asks_and_without_the_credential(
     assert sent["x-request-id"] == answer.headers["x-request-id"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("X-Portico-User", "x_portico_user", "X-PORTICO_ROLE", "x-portico-anything"),
-        *("X-Forwarded-For", "x_forwarded_for", "X-Forwarded-Anything", "Forwarded", "X-Real-IP"),
-        *("X-Request-Id", "x_request_id", "Proxy-Authorization", "TE", "X-Original-URI", "named"),
-    ],
-)
-@pytest.mark.parametrize("path", ["/7", "/status"])
-async def test_a_client_cannot_speak_as_somebody_else(
-    api: Api, upstream: Upstream, name: str, path: str
-) -> None:
-    caller = await api.caller("viewer")
-    pairs = [
-        ("authorization", f"Bearer {caller.key}"), (name, "forged"), (name.lower(), "forged"),
-        ("connection", "named, keep-alive"),
-    ]  # fmt: skip
-    answer = await InProcess(api).exchange("GET", f"/v1/invoices{path}", pairs)
-    assert answer.status_code == 200
-    assert "forged" not in "\r\n".join(upstream.lines)
-
-
-@pytest.mark.parametrize(
-    ("method", "target", "status"),
-    [
-        ("GET", "/v1/invoices", 200),
-        ("GET", "/v1/invoices/", 200),
-        ("GET", "/v1/invoices/%61", 200),
-        ("GET", "/v1/invoices/a%20b/%C3%A9%3F%23", 200),
-        ("GET", "/v1/invoices/%252e%252e/x", 200),
-        ("GET", "/v1/invoices/../users", 400),
-        ("GET", "/v1/invoices/%2e%2e/users", 400),
-        ("GET", "/v1/invoices/a/./b", 400),
-        ("GET", "/v1/invoices/a%00", 400),
-        ("GET", "/v1/invoices/a%5cb", 400),
-        ("GET", "/v1/invoices/a?b c", 400),
-        ("PUT", "/v1/invoices/7", 403),
-        ("GET", "/v1/invoicesx", 404),
-    ],
-)
-async def test_what_is_decided_is_what_is_sent(
-    api: Api, upstream: Upstream, method: str, target: str, status: int
-) -> None:
-    key = [("authorization", f"Bearer {(await api.caller('viewer')).key}")]
-    answer = await InProcess(api).exchange(method, target, key)
-    assert answer.status_code == status
-    assert len(upstream.got) == (status == 200)
-    assert not upstream.got or upstream.lines[0].split()[1].startswith("/in/")
-
-
 async def test_bodies_pass_both_ways_and_are_bounded(api: Api, upstream: Upstream) -> None:
     editor = await api.caller("editor")
     upstream.reply = (
@@ -175,21 +122,11 @@ async def test_bodies_pass_both_ways_and_are_bounded(api: Api, upstream: Upstrea
     refused(await editor.post("/invoices/bulk", content=parts()), 413)
 
 
-async def test_a_dead_silent_or_lying_service_is_told_as_such(api: Api, upstream: Upstream) -> None:
-    caller, tester = await api.caller("viewer"), await api.caller("viewer", "test")
-    refused(await tester.get("/invoices/7"), 502, "BAD_GATEWAY")
-    upstream.reply = b"nonsense\r\n\r\n"
-    refused(await caller.get("/invoices/7"), 502, "BAD_GATEWAY")
-    upstream.waits = True
-    refused(await caller.get("/invoices/7"), 502, "BAD_GATEWAY")
-    headers = {"upgrade": "websocket", "connection": "upgrade"}
-    refused(await caller.get("/invoices/7", headers=headers), 501, "NOT_IMPLEMENTED")
-
-
 async def test_who_may_not_pass_never_reaches_the_service(api: Api, upstream: Upstream) -> None:
     tester = await api.caller("viewer", "test")
     stranger = api.stranger(authorization=f"Bearer {tester.key}")
     refused(await stranger.get("/invoices/7"), 401)
+    refused(await tester.get("/invoices/7"), 502, "BAD_GATEWAY")  # of the sandbox's own
     refused(await api.stranger().get("/invoices/7"), 401)
     refused(await (await api.caller("viewer")).post("/invoices/bulk"), 403)
     caller = await api.caller("viewer")

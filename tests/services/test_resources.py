@@ -58,46 +58,39 @@ def asked(shop: Registered, **more: str) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("more", "resource"),
-    [
-        ({"resource": API}, None),
-        ({"resource": AGENTS}, AGENTS),
-        ({"resource": INVOICES}, INVOICES),
-        ({"resource": "urn:mail"}, "urn:mail"),
-        ({"scope": "openid"}, None),
-        ({"scope": "openid read:products"}, None),
-        ({"scope": "openid read:invoices offline_access"}, INVOICES),
-        ({"scope": "send:mail"}, "urn:mail"),
-        ({"scope": "send:mail read:invoices"}, None),
-        ({"scope": "read:products read:invoices"}, None),
-    ],
-)
+ASKED: list[tuple[dict[str, str], str | None]] = [
+    ({"resource": API}, None),
+    ({"resource": AGENTS}, AGENTS),
+    ({"resource": INVOICES}, INVOICES),
+    ({"resource": "urn:mail"}, "urn:mail"),
+    ({"scope": "openid"}, None),
+    ({"scope": "openid read:products"}, None),
+    ({"scope": "openid read:invoices offline_access"}, INVOICES),
+    ({"scope": "send:mail"}, "urn:mail"),
+    ({"scope": "send:mail read:invoices"}, None),
+    ({"scope": "read:products read:invoices"}, None),
+]
+UNKNOWN: list[tuple[str, ...]] = [
+    ("https://other.example",),
+    (f"{API}/",),
+    (BASE["sandbox"],),
+    (AUTH["live"],),
+    (API, API),
+    (API, INVOICES),
+]
+
+
 async def test_resource_of_a_request_is_the_named_one_or_that_of_its_scopes(
-    api: Api, shop: Registered, more: dict[str, str], resource: str | None
+    api: Api, shop: Registered
 ) -> None:
-    request = await read_request(api.live, asked(shop, **more))
-    assert request.wanted.resource == resource
-
-
-@pytest.mark.parametrize(
-    "resources",
-    [
-        ("https://other.example",),
-        (f"{API}/",),
-        (BASE["sandbox"],),
-        (AUTH["live"],),
-        (API, API),
-        (API, INVOICES),
-    ],
-)
-async def test_unknown_resource_or_two_are_an_invalid_target(
-    api: Api, shop: Registered, resources: tuple[str, ...]
-) -> None:
-    several = [("resource", one) for one in resources]
-    with pytest.raises(AuthorizationRefused) as refusal:
-        await read_request(api.live, [*asked(shop), *several])
-    assert refusal.value.error == "invalid_target"
+    for more, resource in ASKED:
+        request = await read_request(api.live, asked(shop, **more))
+        assert request.wanted.resource == resource, more
+    for several in UNKNOWN:
+        named = [("resource", one) for one in several]
+        with pytest.raises(AuthorizationRefused) as refusal:
+            await read_request(api.live, [*asked(shop), *named])
+        assert refusal.value.error == "invalid_target", several
 
 
 async def test_resource_of_a_code_or_refresh_token_cannot_be_changed(

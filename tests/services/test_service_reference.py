@@ -7,6 +7,7 @@ import pytest
 from declared_services import DECLARED
 from driving import Api
 from operating import Installation
+from portico.settings import SettingError, load
 
 DOCUMENT = """
 openapi: 3.1.0
@@ -79,7 +80,6 @@ async def test_its_operations_are_tried_in_the_sandbox_which_has_its_own(api: Ap
         ("a.yaml", DOCUMENT.replace("3.1.0", "2.0.0"), "must be an OpenAPI document"),
         ("a.yaml", DOCUMENT.replace("paths:", "path:"), "must be an OpenAPI document"),
         ("a.yaml", DOCUMENT + "x-at: !!binary aGk=\n", "has no place in JSON"),
-        ("a.yaml", DOCUMENT.replace("get:", "get: []\n    put:"), "cannot be shown"),
         (
             "a.yaml",
             DOCUMENT.replace("schema: {type: integer}", "schema: {$ref: '#/components/no'}"),
@@ -87,14 +87,22 @@ async def test_its_operations_are_tried_in_the_sandbox_which_has_its_own(api: Ap
         ),
     ],
 )
-def test_a_document_that_cannot_be_shown_stops_the_start_with_one_line(
+def test_a_document_that_cannot_be_shown_is_one_fault(
     tmp_path: Path, name: str, text: str | None, says: str
 ) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
     named = f'[services.invoices]\nopenapi = "{name}"'
     (tmp_path / "portico.toml").write_text(DECLARED.replace("[services.invoices]", named))
+    with pytest.raises(SettingError) as caught:
+        load({}, {}, tmp_path)
+    assert "services.invoices.openapi" in str(caught.value)
+    assert says in str(caught.value)
+
+
+def test_a_document_that_cannot_be_shown_stops_the_start(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(DOCUMENT.replace("get:", "get: []\n    put:"))
+    named = '[services.invoices]\nopenapi = "a.yaml"'
+    (tmp_path / "portico.toml").write_text(DECLARED.replace("[services.invoices]", named))
     code, said = Installation(tmp_path).refused("serve")
-    assert code == 2
-    assert "services.invoices.openapi" in said
-    assert says in said
+    assert (code, "services.invoices.openapi cannot be shown" in said) == (2, True), said

@@ -66,6 +66,7 @@ async def test_rows_begin_with_their_hour_day_or_month_and_lie_between_from_and_
     assert await usage(api, caller, **{**within, "to": "2026-03-17T00:00:00Z"}) == days[:1]
 
 
+@pytest.mark.one_engine
 async def test_others_usage_needs_the_scope_admin(api: Api) -> None:
     viewer, other = await api.caller("viewer", plan="enterprise"), await api.caller("viewer")
     assert await usage(api, viewer, user_id=viewer.user.id) == []
@@ -73,20 +74,15 @@ async def test_others_usage_needs_the_scope_admin(api: Api) -> None:
         refused(await viewer.get("/usage", params={"user_id": user_id}), 403, "PERMISSION_DENIED")
 
 
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [
-        ({"from": "yesterday"}, "from"),
-        ({"to": "2026-03-15"}, "to"),
-        ({"from": HOUR, "to": HOUR}, "to"),
-        ({"by": "week"}, "by"),
-        ({"user_id": "0"}, "user_id"),
-        ({"key_id": "x"}, "key_id"),
-        ({"service": "nothing"}, "service"),
-    ],
+FAULTY = (
+    *(({"from": "yesterday"}, "from"), ({"to": "2026-03-15"}, "to")),
+    *(({"from": HOUR, "to": HOUR}, "to"), ({"by": "week"}, "by"), ({"user_id": "0"}, "user_id")),
+    *(({"key_id": "x"}, "key_id"), ({"service": "nothing"}, "service")),
 )
-async def test_a_faulty_query_of_usage_is_refused(
-    api: Api, query: dict[str, str], field: str
-) -> None:
+
+
+@pytest.mark.one_engine
+async def test_a_faulty_query_of_usage_is_refused(api: Api) -> None:
     caller = await api.caller("viewer", plan="enterprise")
-    assert list(refused(await caller.get("/usage", params=query), 400)) == [field]
+    for query, field in FAULTY:
+        assert list(refused(await caller.get("/usage", params=query), 400)) == [field]
