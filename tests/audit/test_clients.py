@@ -27,11 +27,10 @@ from portico.features.events.schemas import rows
 from signing_in import CALLBACK, Visitor, code_of, login_of, named
 from tool_calls import call
 
+pytestmark = pytest.mark.one_engine
+
 OURS = Registration("Payroll", ["https://payroll.example.com/cb"], "read:products")
 THEIRS = Registration("Payroll", ["https://evil.example.net/cb"], "admin")
-SEVERAL = Registration("Payroll", ["https://a.test/", "https://b.test/"], "admin read:users")
-
-
 SHOP = Registration("Shop", [CALLBACK], "write:products")
 WORKER = Registration("Worker", (), "write:products", grants=("client_credentials",))
 MAILER = Registration("Mailer", (), "write:products", grants=("token_exchange",), service="mail")
@@ -77,17 +76,6 @@ async def test_a_client_is_told_of_from_its_registration_to_its_end(api: Api, no
         ("client.refused", "client", client.client_id, name),
         ("client.deleted", "client", client.client_id, {**ours, **theirs}),
     ]
-
-
-async def test_a_client_that_is_saved_as_it_was_leaves_nothing(api: Api, noted: Noted) -> None:
-    client, _ = await register_client(api.live, None, SEVERAL, public=True, by=OPERATOR)
-    await noted()
-    async with api.unchanged():
-        assert (
-            await change_client(api.live, client.id, SEVERAL._asdict(), whatever, by=OPERATOR)
-            == client
-        )
-    assert await noted() == []
 
 
 async def token_of(api: Api, kind: str, user: User) -> tuple[str, Client | None]:

@@ -8,9 +8,11 @@ import pytest
 
 from audit.conftest import last
 from contract.test_permissions import CASES, COOKIES, PUBLIC, filled, targets_of
+from documents import document
 from driving import BASE, Api, Caller
 from portico.core.audit import Entry
 from portico.features.events.audit import Audit
+from portico.features.events.commands.audit import actions
 from portico.features.events.storage import Events
 from portico.mounts import V1
 from signing_in import COOKIE, PASSWORD, session_of
@@ -122,3 +124,12 @@ async def test_a_change_that_is_there_already_leaves_nothing(
     await api.account("admin")
     asked = await ask(api, await api.caller("admin"), operation, times=2)
     assert (asked.entries, asked.events) == ([], []), asked.answer.text
+
+
+def test_documented_actions_are_all_that_the_log_may_have() -> None:
+    documented = [
+        action
+        for row, _ in document("docs/operations/audit-log.md").rows("audit actions")
+        for action in row.split(", ")
+    ]
+    assert sorted(documented) == sorted(actions())

@@ -84,6 +84,7 @@ async def test_a_reset_keeps_mirrors_and_theirs_clients_and_audit_and_nothing_el
     assert {name: rows for name, rows in after.items() if name.startswith("live")} == live_before
 
 
+@pytest.mark.parametrize("environ", ["postgres+redis"], indirect=True)  # SQLite has one writer
 async def test_what_is_made_beside_a_reset_and_outlives_it_is_told_after_it(api: Api) -> None:
     caller = await api.caller("admin", "test")
     over = asyncio.Event()
@@ -94,9 +95,9 @@ async def test_what_is_made_beside_a_reset_and_outlives_it_is_told_after_it(api:
             assert (await caller.post("/products", json=lamp)).status_code == 201
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(8):
-            group.create_task(make())
         for _ in range(4):
+            group.create_task(make())
+        for _ in range(3):
             await reset(api.sandbox, OPERATOR)
         over.set()
 
@@ -112,6 +113,7 @@ async def test_what_is_made_beside_a_reset_and_outlives_it_is_told_after_it(api:
     assert {row[0] for row in await api.sandbox.db.all(beside)} == told
 
 
+@pytest.mark.parametrize("environ", ["postgres+redis"], indirect=True)  # SQLite has one writer
 async def test_a_reset_and_those_who_change_and_remove_beside_it_do_not_wait_in_a_ring(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,7 +142,7 @@ async def test_a_reset_and_those_who_change_and_remove_beside_it_do_not_wait_in_
             group.create_task(each("products", products, changes=False))
             group.create_task(each("users", samples, changes=True))
             group.create_task(each("users", samples, changes=False))
-        for _ in range(5):
+        for _ in range(4):
             await reset(api.sandbox, OPERATOR)
             await asyncio.sleep(0.02)
         over.set()
@@ -148,6 +150,7 @@ async def test_a_reset_and_those_who_change_and_remove_beside_it_do_not_wait_in_
     assert set(answers) <= {200, 204, 404}
 
 
+@pytest.mark.one_engine
 async def test_an_import_of_which_a_reset_takes_some_is_told_in_parts(api: Api) -> None:
     lamp = {"name": "Lamp", "description": "", "category": "light", "price": 1, "currency": "USD"}
     values = {**lamp, "stock_quantity": 1, "status": "active"}

@@ -62,6 +62,7 @@ async def test_a_stream_resumes_after_last_event_id_or_after(api: Api) -> None:
         assert (await stream.event())["id"] == missed
 
 
+@pytest.mark.one_engine
 async def test_a_stream_sends_requested_and_permitted_types_only(api: Api) -> None:
     admin = await api.caller("admin")
     viewer = await api.caller("viewer")
@@ -98,6 +99,7 @@ async def test_a_malformed_request_of_a_stream_is_refused(api: Api) -> None:
             pass
 
 
+@pytest.mark.one_engine
 async def test_a_stream_from_a_forgotten_event_is_410(api: Api) -> None:
     editor = await api.caller("editor")
     first, second = await make(editor, "one", "two")
@@ -188,6 +190,7 @@ async def test_the_bound_holds_over_all_processes_and_a_dead_one_frees_its_place
 # Until when
 
 
+@pytest.mark.one_engine
 async def test_a_stream_does_not_keep_its_session_from_ending(api: Api) -> None:
     user = await api.account("editor", password=PASSWORD)
     client = api.stranger()

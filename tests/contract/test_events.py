@@ -57,6 +57,7 @@ async def test_product_events_have_the_product_as_read_and_previous_values(api: 
     assert "previous" not in created | deleted
 
 
+@pytest.mark.one_engine
 async def test_user_events_have_current_and_previous_values(api: Api) -> None:
     admin = await api.caller("admin")
     made = (await admin.post("/users", json=ADA)).json()["data"]
@@ -74,6 +75,7 @@ async def test_user_events_have_current_and_previous_values(api: Api) -> None:
     assert updated["data"] == deleted["data"] == last
 
 
+@pytest.mark.one_engine
 async def test_a_new_password_is_user_updated_without_values(api: Api) -> None:
     admin = await api.caller("admin")
     user = await api.account("viewer", password=PASSWORD)
@@ -85,6 +87,7 @@ async def test_a_new_password_is_user_updated_without_values(api: Api) -> None:
     assert "assword" not in str(first) + str(second)
 
 
+@pytest.mark.one_engine
 async def test_a_change_without_visible_effect_makes_no_event(api: Api) -> None:
     admin = await api.caller("admin")
     user = await api.account("viewer", password=PASSWORD)
@@ -101,6 +104,7 @@ async def test_a_change_without_visible_effect_makes_no_event(api: Api) -> None:
     assert await newest(admin) == before
 
 
+@pytest.mark.one_engine
 async def test_api_key_events_have_no_secret(api: Api) -> None:
     admin = await api.caller("admin")
     user = await api.account("viewer")
@@ -169,6 +173,7 @@ async def test_an_idle_import_gets_an_event_for_its_stored_rows(api: Api) -> Non
     assert (rest["first_id"], rest["inserted"]) == (first["last_id"] + 1, LARGE.rows)
 
 
+@pytest.mark.one_engine
 async def test_a_reset_of_the_sandbox_is_one_event_there_and_leaves_the_others(api: Api) -> None:
     live = await api.caller("admin")
     user = live.user
@@ -206,6 +211,7 @@ async def test_a_reader_walks_through_all_events_by_the_last_id(api: Api) -> Non
     }
 
 
+@pytest.mark.one_engine
 async def test_events_are_chosen_by_type_and_hidden_or_403_beyond_scopes(api: Api) -> None:
     admin, viewer = await api.caller("admin"), await api.caller("viewer")
     await admin.post("/users", json=ADA)

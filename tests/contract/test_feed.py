@@ -56,18 +56,7 @@ async def taken(follower: Follower, count: int) -> list[int]:
     return found
 
 
-async def test_a_follower_gets_events_after_its_id_or_new_ones(api: Api) -> None:
-    await happen(api, *[MADE] * 3)
-    ids = await stored(api, 3)
-    async with following(api) as new, following(api, 0) as oldest, following(api, ids[1]) as second:
-        await happen(api, MADE, RARE)
-        ids = await stored(api, 5)
-        assert await taken(new, 2) == ids[3:]
-        assert await taken(oldest, 5) == ids
-        assert await taken(second, 3) == ids[2:]
-        assert await new.take(NEVER) == []
-
-
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("count", "data"), [(RECENT + 44, "{}"), (20, f'"{"x" * (RECENT_BYTES // 8)}"')]
 )

@@ -132,6 +132,7 @@ async def test_audit_ids_lead_to_pages_of_existing_resources_alone(api: Api) -> 
         assert (await admin.get(link)).status_code == 200, link
 
 
+@pytest.mark.one_engine
 async def test_audit_names_the_application_that_acted_for_somebody(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     editor = await api.account("editor")
@@ -147,6 +148,7 @@ async def test_audit_names_the_application_that_acted_for_somebody(api: Api) -> 
     assert f"<dt>Application</dt><dd>{link}</dd>" in shown.text.replace("\n", "")
 
 
+@pytest.mark.one_engine
 async def test_audit_entry_has_a_page_with_its_details(api: Api) -> None:
     boss, admin = await signed_in(api, "admin")
     other = await api.account()
