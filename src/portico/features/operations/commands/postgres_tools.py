@@ -3,10 +3,9 @@
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import BinaryIO
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
@@ -128,30 +127,14 @@ def _connected(
         environment["PGPASSWORD"] = secrets["password"]
     if len(read_store_url(url).hosts) > 1:  # these programs try one host after another
         environment = {**SEVERAL_HOSTS, **environment}
-    with _service(address, secrets.get("sslpassword")) as service:
-        words = ["--no-password", f"--dbname={address}", *arguments]
-        _run(program, words, {**environment, **service}, read=read, look=look)
-
-
-@contextmanager
-def _service(address: str, key_password: str | None) -> Iterator[dict[str, str]]:
-    """The variables that pass the private key's password. libpq has no variable for it, so it is
-    written to a service file that only its owner can read, for as long as the program runs."""
-    if not key_password:
-        yield {}
-        return
-    if "PGSERVICE" in os.environ or "service" in dict(
-        parse_qsl(read_store_url(address).rest.query)
-    ):
+    if "sslpassword" in secrets:  # libpq has no variable for it
         raise CommandError(
-            "the database's URL has sslpassword and also names a service (or PGSERVICE does): move"
-            " sslpassword to the file of that service",
+            "the database's URL has sslpassword: move it to the file of a service (PGSERVICEFILE,"
+            " PGSERVICE)",
             2,
         )
-    with NamedTemporaryFile("w", prefix="portico-", encoding="utf-8") as file:  # mode 0600
-        file.write(f"[portico]\nsslpassword={key_password}\n")
-        file.flush()
-        yield {"PGSERVICEFILE": file.name, "PGSERVICE": "portico"}
+    words = ["--no-password", f"--dbname={address}", *arguments]
+    _run(program, words, environment, read=read, look=look)
 
 
 def _run(
