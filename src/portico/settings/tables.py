@@ -27,7 +27,7 @@ from portico.core.services import (
 )
 from portico.core.users import role as user_role
 from portico.core.words import ROLES
-from portico.settings.values import domain, suggestion
+from portico.settings.values import domain, suggestion, url_parts
 
 Read = Callable[[object], object]
 
@@ -437,18 +437,13 @@ def _path(value: object) -> str:
 
 def _upstream(value: object) -> str:
     text = _text(value)
-    try:
-        parts = urlsplit(text)
-        usable = (
-            parts.scheme in ("http", "https")
-            and re.fullmatch(r"[a-z0-9._:-]+", parts.hostname or "")
-            and parts.port != 0
-            and not ("@" in parts.netloc or "?" in text or "#" in text)
-            and re.fullmatch(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?", parts.path)
-        )
-    except ValueError:
-        usable = False
-    if not usable:
+    parts = url_parts(text, "http", "https")
+    if (
+        parts is None
+        or not re.fullmatch(r"[a-z0-9._:-]+", parts.hostname or "")
+        or ("@" in parts.netloc or "?" in text or "#" in text)
+        or not re.fullmatch(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?", parts.path)
+    ):
         raise BrokenRule(
             "must be http:// or https:// with a host and no user, query or fragment, such as"
             " http://127.0.0.1:9000"

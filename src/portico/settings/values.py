@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from ipaddress import ip_address, ip_network
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from portico.core.errors import BrokenRule
 from portico.core.networks import ANY, Network, origin, read_store_url
@@ -125,20 +125,21 @@ def store_url(*schemes: str, kinds: Collection[str] = ()) -> Callable[[str], str
     return parse
 
 
+def url_parts(text: str, *schemes: str) -> SplitResult | None:
+    """The parts of a URL with one of these schemes and a host; None if it is none."""
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in schemes and parts.hostname and parts.port != 0
+    except ValueError:
+        return None
+    return parts if usable else None
+
+
 def collector(text: str) -> str:
     """The address of an OTLP collector over HTTP, without a final slash. It may contain no secret,
     since it is logged when the collector is unreachable."""
-    try:
-        parts = urlsplit(text)
-        usable = (
-            parts.scheme in ("http", "https")
-            and parts.hostname
-            and parts.port != 0
-            and not ("@" in parts.netloc or parts.query or parts.fragment)
-        )
-    except ValueError:
-        usable = False
-    if not usable:
+    parts = url_parts(text, "http", "https")
+    if parts is None or "@" in parts.netloc or parts.query or parts.fragment:
         raise BrokenRule(
             "must be http:// or https:// with a host and no user, query or fragment, such as"
             " http://127.0.0.1:4318; set credentials in OTEL_EXPORTER_OTLP_HEADERS"
@@ -176,18 +177,13 @@ def key_prefix(text: str) -> str:
 def mail_server(text: str) -> str:
     """A URL with the scheme smtp or smtps, a host, and optionally a port and a user with a
     password."""
-    try:
-        parts = urlsplit(text)
-        usable = (
-            parts.scheme in ("smtp", "smtps")
-            and re.fullmatch(r"[a-z0-9._:-]+", parts.hostname or "")
-            and parts.port != 0
-            and bool(parts.username) == bool(parts.password)
-            and not (parts.path.strip("/") or parts.query or parts.fragment)
-        )
-    except ValueError:
-        usable = False
-    if not usable:
+    parts = url_parts(text, "smtp", "smtps")
+    if (
+        parts is None
+        or not re.fullmatch(r"[a-z0-9._:-]+", parts.hostname or "")
+        or bool(parts.username) != bool(parts.password)
+        or (parts.path.strip("/") or parts.query or parts.fragment)
+    ):
         raise BrokenRule(
             "must be smtp:// or smtps:// with a host, such as"
             " smtps://user:password@mail.example.com; write special characters in the password"
