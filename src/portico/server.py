@@ -75,15 +75,18 @@ class Server:
         credentials = {env.name: Credentials(env) for env in environments}
         self._portico = portico
         self._process = portico.random(16).hex()
-        self._flushes = [_flush(env, credentials[env.name]) for env in environments]
         agent = f"Portico/{version()}"
         sender = telemetry.sender(portico.sender) if telemetry else portico.sender
-        self._delivers = [
-            Deliver(env, sender, delivered, agent, lambda: self.pipeline.under_way, at_once)
+        self._jobs_of = [
+            (
+                env,
+                _flush(env, credentials[env.name]),
+                Deliver(env, sender, delivered, agent, lambda: self.pipeline.under_way, at_once),
+                SendMails(env),
+                SendLogouts(env, sender, agent),
+            )
             for env in environments
         ]
-        self._mails = [SendMails(env) for env in environments]
-        self._logouts = [SendLogouts(env, sender, agent) for env in environments]
         self._runner = Runner(portico.clock)
         kept = Representations(settings.kept_bytes)
         self._operations = Operations(
@@ -117,7 +120,7 @@ class Server:
             await self._portico.live.limiter.probe()
         except Unavailable as error:
             log.warning("%s Requests get 503 until it does.", error.message)
-        for flush in self._flushes:
+        for _, flush, *_ in self._jobs_of:
             await flush.restore()
         self._runner.start(self._jobs())
 
@@ -143,11 +146,7 @@ class Server:
 
     def _jobs(self) -> Iterator[Job]:
         """The jobs of this process; docs/architecture.md has them as a table."""
-        environments = self._portico.environments
-        each = zip(
-            environments, self._flushes, self._delivers, self._mails, self._logouts, strict=True
-        )
-        for env, flush, deliver, mails, logouts in each:
+        for env, flush, deliver, mails, logouts in self._jobs_of:
             store = StoreRequests(env, self._process)
             yield Job(env.name, "deliveries", 0, deliver.run)
             yield Job(env.name, "mails", 0, mails.run)
@@ -192,8 +191,7 @@ class Server:
         """Stops the jobs and stores what they have gathered in memory. Call it after the last
         request."""
         await self._runner.stop()
-        senders = zip(self._delivers, self._mails, self._logouts, strict=True)
-        for deliver, mails, logouts in senders:
+        for _, _, deliver, mails, logouts in self._jobs_of:
             await deliver.close()
             await mails.close()
             await logouts.close()
