@@ -5,8 +5,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, wait
-from functools import partial
+from concurrent.futures import Future
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -48,19 +47,9 @@ class BriefSession(requests.Session):
 
     outcome = ""
     """Why the last request failed; empty if it succeeded."""
-    _asking: "Future[requests.Response] | None" = None
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-        """See `requests.Session`, whose timeout applies to each piece of an answer; here it applies
-        to the whole. Nothing else is sent while a late answer is still being received."""
-        if self._asking is None or self._asking.done():
-            asking = self._asking = in_daemon_thread(partial(self._ask, request, **options))
-            if wait([asking], options.get("timeout")).done:
-                return asking.result()
-        self.outcome = "it does not answer in time"
-        raise requests.Timeout(self.outcome)
-
-    def _ask(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        """See `requests.Session`."""
         try:
             response = super().send(request, **{**options, "stream": True})
             # A connection whose whole body was read is reused, any other is closed.
