@@ -80,18 +80,6 @@ def test_lines_for_which_there_is_no_room_are_lost_and_counted_in_their_place(
         assert reader.read(PIPE_BUF) == b"found\n"
 
 
-def test_the_end_waits_for_lines_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pipe(monkeypatch) as reader:
-        writer = Writer()
-        writer.write(32 * PAGE)
-        writer.flush(0.0)
-        end = threading.Thread(target=writer.flush, args=(LONG_SECONDS,))
-        end.start()
-        assert b"".join(reader.read(PIPE_BUF) for _ in range(32)) == 32 * PAGE
-        end.join(LONG_SECONDS / 2)
-        assert not end.is_alive()
-
-
 ENDS = f"""
 from granian.log import LogLevels, configure_logging
 from portico import logs

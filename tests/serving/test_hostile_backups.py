@@ -233,7 +233,6 @@ INSERT INTO portico_live.schema_migrations VALUES (9999, 'x', 'y', 0);"""
     ("script", "said"),
     [
         ("", "database.dump is damaged: pg_restore failed: "),
-        (FOREIGN, "portico_live holds no Portico"),
         (
             FOREIGN + LEDGER_OF_TOMORROW,
             "portico_live cannot be used: The database has migration 9999",

@@ -19,10 +19,10 @@ def test_several_at_once_apply_each_migration_once(empty: Installation) -> None:
             stderr=subprocess.PIPE,
             text=True,
         )
-        for _ in range(3)
+        for _ in range(2)
     ]
     said = [process.communicate() for process in running]
-    assert [process.returncode for process in running] == [0] * 3, said
+    assert [process.returncode for process in running] == [0, 0], said
     lines = [line for output, _ in said for line in output.splitlines() if ": 0" in line]
     assert len(lines) == len(set(lines)), "none twice"
     assert {line.strip().split(":")[0] for line in lines} == {"live", "sandbox"}

@@ -33,8 +33,8 @@ def files(package: Path) -> set[str]:
 def test_server_serves_from_its_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = wheel(ROOT, tmp_path / "wheel")
     place = tmp_path / "site"
-    pip = (sys.executable, "-m", "pip", "-q", "install", "--no-deps", "--no-compile")
-    subprocess.run([*pip, "--no-index", "--target", place, built], check=True)
+    with zipfile.ZipFile(built) as packed:
+        packed.extractall(place)
     assert files(ROOT / "src" / "portico") <= files(place / "portico")
     # What the wheel needs is there already; before the checkout comes what was installed.
     monkeypatch.setenv("PYTHONPATH", str(place))
