@@ -20,12 +20,13 @@ from portico.core.users import User
 from portico.core.webhooks import PING
 from portico.environment import Environment
 from portico.features.access.api_keys import renew_key, revoke_key
-from portico.features.catalogue.imports import store_in_batches
+from portico.features.catalogue.products import PRODUCTS
 from portico.features.events.payloads import delivered
 from portico.features.events.storage import Events
 from portico.features.people.accounts import give_key, tell_quotas
 from portico.features.people.sandbox import reset
 from portico.resource.file_rows import FileRow
+from portico.resource.imports import store_in_batches
 
 TARGET = ROOT / "docs/events.md"
 
@@ -62,7 +63,7 @@ async def _products(api: Api, admin: Caller) -> None:
     await admin.patch(f"/products/{made}", json={"price": 19.95, "stock_quantity": 0})
     api.clock.advance(seconds=61)
     await admin.delete(f"/products/{made}")
-    async for _ in store_in_batches(api.live, [FileRow(1, 0, _ROW, [])] * 3, OPERATOR):
+    async for _ in store_in_batches(api.live, PRODUCTS, [FileRow(1, 0, _ROW, [])] * 3, OPERATOR):
         pass
 
 

@@ -38,7 +38,7 @@ from portico.features.access.storage import (
     Logouts,
     SigningKeys,
 )
-from portico.features.catalogue.storage import Products, Uploads
+from portico.features.catalogue.storage import Products
 from portico.features.events.audit import Audit, AuditRanges
 from portico.features.events.feed import Feed
 from portico.features.events.payloads import published
@@ -62,6 +62,7 @@ from portico.outbound.fetching import Fetcher
 from portico.outbound.forwarding import Forwarder
 from portico.outbound.sender import Sender
 from portico.resource.imports import Imports
+from portico.resource.uploads import Uploads
 from portico.secret_file import Secrets, found_secrets, installation_secrets
 from portico.settings import SettingError, Settings
 from portico.web.envelope import timestamp

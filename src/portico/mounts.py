@@ -24,7 +24,6 @@ from portico.features.access.oauth_responder import OAuthResponder
 from portico.features.access.pages import clients, keys
 from portico.features.access.pages.authorize import authorize_mount
 from portico.features.agents import responder as agents
-from portico.features.catalogue import import_pages
 from portico.features.catalogue import pages as catalogue_pages
 from portico.features.catalogue.products import PRODUCTS
 from portico.features.events import endpoints as events_endpoints
@@ -64,7 +63,6 @@ SHOWING: tuple[PageRoute, ...] = (
     *operations_pages.OVERVIEW_PAGES,
     *users.PAGES,
     *catalogue_pages.PAGES.routes(),
-    *import_pages.PAGES,
     *keys.PAGES,
     *clients.APPLICATION_PAGES,
     *events.PAGES,
@@ -100,7 +98,7 @@ def dashboard_mounts(accounts: Accounts, address: str) -> Iterator[Mount]:
     account = (*ACCOUNT, *provider_pages(live))
     kinds = _kind_pages(live)
     searched = (catalogue_pages.PAGES.searched, users.SEARCHED, *(kind.searched for kind in kinds))
-    of_kinds = (page for kind in kinds for page in (*kind.routes(), *kind.imports()))
+    of_kinds = (page for kind in kinds for page in kind.routes())
     showing = (*SHOWING, search_page(searched), *of_kinds)
     shown = [(live, at.path, (*showing, *LIVE), account)]
     if mirror is not None:

@@ -14,7 +14,6 @@ from portico.environment import Environment
 from portico.features.access.api_keys import REMIND_PERIOD, Remind
 from portico.features.access.backchannel import SendLogouts
 from portico.features.access.credentials import Credentials
-from portico.features.catalogue.uploads import ProcessUploads
 from portico.features.events.audit_removal import MakeAuditRanges, RemoveAudit
 from portico.features.events.deliveries import AT_ONCE, Deliver
 from portico.features.events.feed import Feed
@@ -29,10 +28,12 @@ from portico.features.operations.storing import FLUSH_PERIOD, STORE_PERIOD, Flus
 from portico.features.operations.tidy import TIDY_PERIOD, Tidy
 from portico.features.people.accounts import QUOTA_PERIOD, tell_quotas
 from portico.features.people.mirrors import FOLLOW_PERIOD, FollowMirrors
+from portico.features.people.storage import Users
 from portico.jobs.runner import Job, Runner, Wait
 from portico.limits.memory import MemoryLimiter
 from portico.mounts import mounts
 from portico.resource.imports import IDLE_PERIOD, tell_of_idle
+from portico.resource.uploads import ProcessUploads
 from portico.version import version
 from portico.web.measure import LOG_PERIOD, Measure, RequestLog
 from portico.web.messages import Application
@@ -163,7 +164,9 @@ class Server:
                 yield Job(env.name, "backups", LOOK_PERIOD, partial(look_for_backup, env))
             yield Job(env.name, "reminders", REMIND_PERIOD, Remind(env).run)
             yield Job(env.name, "imports", IDLE_PERIOD, partial(tell_of_idle, env))
-            yield Job(env.name, "uploads", 0, ProcessUploads(env, self._portico.live).run)
+            yield Job(
+                env.name, "uploads", 0, ProcessUploads(env, self._portico.live[Users].get).run
+            )
             yield Job(env.name, "feed", 0, env[Feed].run)
             yield Job(env.name, "streams", CHECK_PERIOD, env[Subscriptions].run, last=True)
             if env.mirror is not None:

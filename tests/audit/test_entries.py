@@ -15,7 +15,7 @@ from passkey_device import Authenticator, owner, register, sign_in_by
 from portico.core.audit import OPERATOR, Actor, Author
 from portico.features.access.api_keys import revoke_key
 from portico.features.access.rules import KEY_TYPES
-from portico.features.catalogue.imports import store_in_batches
+from portico.features.catalogue.products import PRODUCTS
 from portico.features.events.audit import Audit
 from portico.features.people.accounts import give_key
 from portico.features.people.sandbox import reset
@@ -23,6 +23,7 @@ from portico.features.people.storage import Users
 from portico.features.signin.second_factor import remove_factor, rename_factor
 from portico.features.signin.storage import FactorStore
 from portico.resource.file_rows import FileRow
+from portico.resource.imports import store_in_batches
 from second_factor import CODES, Way, code_of, factored, session_in
 
 pytestmark = pytest.mark.one_engine
@@ -68,7 +69,7 @@ async def change_product(api: Api, admin: Caller) -> Any:
 
 
 async def import_products(api: Api, _admin: Caller) -> Any:
-    async for _ in store_in_batches(api.live, [ROW] * 2_001, OPERATOR):
+    async for _ in store_in_batches(api.live, PRODUCTS, [ROW] * 2_001, OPERATOR):
         pass
 
 
@@ -206,7 +207,7 @@ async def test_an_import_that_is_broken_off_notes_what_it_has_stored(
         raise ValueError
 
     with pytest.raises(ValueError):  # noqa: PT011 - raised here
-        async for _ in store_in_batches(api.live, rows(), OPERATOR):
+        async for _ in store_in_batches(api.live, PRODUCTS, rows(), OPERATOR):
             pass
     assert await noted() == [
         ("products.imported", "product", None, {"inserted": 2_000, "updated": 0})

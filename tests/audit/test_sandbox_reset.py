@@ -15,14 +15,14 @@ from portico.core.users import User
 from portico.features.access.api_keys import create_key
 from portico.features.access.rules import NewKey
 from portico.features.access.storage import Clients
-from portico.features.catalogue.imports import store_in_batches
+from portico.features.catalogue.products import PRODUCTS
 from portico.features.events.audit import Audit
 from portico.features.events.storage import Events
 from portico.features.people.sandbox import reset
 from portico.features.people.storage import EmailToken, EmailTokens, Users
 from portico.features.signin.storage import Sessions
 from portico.resource.file_rows import FileRow
-from portico.resource.imports import BatchLimits
+from portico.resource.imports import BatchLimits, store_in_batches
 from signing_in import client_of, code_of, login_of, session_of, tokens_of
 
 OF_USERS = (
@@ -155,7 +155,7 @@ async def test_an_import_of_which_a_reset_takes_some_is_told_in_parts(api: Api) 
     lamp = {"name": "Lamp", "description": "", "category": "light", "price": 1, "currency": "USD"}
     values = {**lamp, "stock_quantity": 1, "status": "active"}
     rows = [FileRow(line, line, values, []) for line in (1, 2)]
-    batches = store_in_batches(api.sandbox, rows, OPERATOR, BatchLimits(1, 1 << 20))
+    batches = store_in_batches(api.sandbox, PRODUCTS, rows, OPERATOR, BatchLimits(1, 1 << 20))
     await anext(batches)
     await reset(api.sandbox, OPERATOR)
     [_ async for _ in batches]

@@ -37,8 +37,8 @@ def under_way(desk: Desk, editor: Person, state: str) -> tuple[apsw.Connection, 
     now = int(time.time() * 1000)
     with database:
         upload = database.execute(
-            "INSERT INTO uploads VALUES (NULL, 'none', ?, '{}', 'lamps.csv', 0, 900, ?, ?,"
-            " ?, 120, 300, 120, 0, 0, 0, '', '[]') RETURNING id",
+            "INSERT INTO uploads VALUES (NULL, 'none', 'products', ?, '{}', 'lamps.csv', 0, 900, ?,"
+            " ?, ?, 120, 300, 120, 0, 0, 0, '', '[]') RETURNING id",
             (editor.id, state, now, now),
         ).get
     return database, upload
@@ -60,8 +60,9 @@ async def test_a_file_is_checked_its_faulty_rows_told_and_the_rest_stored(
         told = page.get_by_role("status")
         await expect(told).to_have_text(f"{ROWS - 2:,} rows can be imported, 2 rows cannot")
         await expect(page.get_by_text("Nothing is stored yet.")).to_be_visible()
-        await expect(page.locator(".faulty li")).to_have_text(
-            [f"Line {n + 2:,}: price must be a number: dear" for n in FAULTY]
+        faults = page.get_by_role("region", name="Faulty rows").locator("tbody tr")
+        await expect(faults).to_have_text(
+            [f"{n + 2:,}price must be a number: dear" for n in FAULTY]
         )
         async with page.expect_download() as coming:
             await page.get_by_role("link", name="Download the faulty rows").click()

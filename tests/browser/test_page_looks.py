@@ -176,8 +176,9 @@ def add_uploads(rows: Rows, account_id: int, now: int) -> dict[str, int]:
         name: rows.add(
             "uploads",
             **{"state": name, **blank, **values},
-            token=f"none-{name}", account_id=account_id, actor="{}", updates=1, size=9_000,
-            name=f"{'kettles-and-lamps' * 9}.csv", created_at=now - 100_000, line=9,
+            token=f"none-{name}", kind="products", account_id=account_id, actor="{}",
+            updates=1, size=9_000, created_at=now - 100_000, line=9,
+            name=f"{'kettles-and-lamps' * 9}.csv",
             seen_at=0 if name == "lost" else now, done=4_500,
         )
         for name, values in kinds.items()

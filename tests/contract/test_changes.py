@@ -23,13 +23,13 @@ from portico.features.access.clients import delete_client
 from portico.features.access.storage import ApiKeys, Clients
 from portico.features.access.tokens import Issued
 from portico.features.catalogue.products import ProductFilter
-from portico.features.catalogue.storage import Products, Uploads
-from portico.features.catalogue.uploads import begin_storing, discard, take_in
+from portico.features.catalogue.storage import Products
 from portico.features.events.audit import Audit
 from portico.features.people.storage import Users
 from portico.features.people.users import delete_user
 from portico.features.signin.rules import SignedOut
 from portico.features.signin.service import sign_out_everywhere
+from portico.resource.uploads import Uploads, begin_storing, discard, take_in
 from portico.web.pages.site import csrf_token
 from signing_in import (
     CALLBACK,
@@ -180,10 +180,12 @@ async def test_an_ended_session_neither_stores_nor_discards_an_upload(
         (upload,) = await api.live[Uploads].all()
         return upload.state == "checked"
 
-    sent = await take_in(api.live, editor.id, "a.ndjson", chunks(), by, updates=False)
+    sent = await take_in(api.live, editor.id, "products", "a.ndjson", chunks(), by, updates=False)
     await eventually(checked, "the check")
     with pytest.raises(AuthenticationRequired):
-        await take_in(api.live, editor.id, "b.ndjson", chunks(ends=True), by, updates=False)
+        await take_in(
+            api.live, editor.id, "products", "b.ndjson", chunks(ends=True), by, updates=False
+        )
     async with api.unchanged():
         with pytest.raises(AuthenticationRequired):
             await change(api.live, sent.id, editor.id, by)

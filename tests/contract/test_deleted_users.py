@@ -8,13 +8,13 @@ from operating import eventually
 from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.providers import Person, Provider, ProviderVisit
 from portico.features.access.clients import Registration, register_client
-from portico.features.catalogue.uploads import take_in
 from portico.features.mail.letters import decrypted
 from portico.features.mail.sending import SendMails
 from portico.features.people.invitations import invite
 from portico.features.people.storage import Users
 from portico.features.signin.providers import Known, await_link
 from portico.outbound.mail import Letter, Undelivered
+from portico.resource.uploads import take_in
 from signing_in import CALLBACK, PASSWORD, SCOPES, Visitor, tokens_of
 
 ADDRESS, NETWORK, EMAIL = "198.51.100.77", "203.0.113.0/24", "canary@person.example"
@@ -63,7 +63,7 @@ async def live_fully(api: Api, user_id: int) -> None:
     key = {"name": "Canary key", "type": "live", "networks": [NETWORK]}
     assert (await caller.post("/api-keys", json=key)).status_code == 201
     await api.caller(user=user, key_type="test")  # and so a mirror user in the sandbox
-    await take_in(api.live, user.id, "canary.ndjson", a_file(), by, updates=False)
+    await take_in(api.live, user.id, "products", "canary.ndjson", a_file(), by, updates=False)
     provider = Provider(
         name="corp", issuer="https://idp.test", client_id="p", client_secret="-", label="Corp"
     )

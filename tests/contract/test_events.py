@@ -8,13 +8,21 @@ import pytest
 from driving import Api, Caller, refused
 from portico.core.audit import OPERATOR
 from portico.core.events import Published
-from portico.features.catalogue.imports import store_at_once, store_in_batches
+from portico.features.catalogue.products import PRODUCTS
 from portico.features.events.storage import Events
 from portico.features.people.accounts import give_key
 from portico.features.people.sandbox import reset
 from portico.features.people.storage import Users
 from portico.resource.file_rows import FileRow
-from portico.resource.imports import IDLE_SECONDS, LARGE, BatchLimits, Spool, tell_of_idle
+from portico.resource.imports import (
+    IDLE_SECONDS,
+    LARGE,
+    BatchLimits,
+    Spool,
+    store_at_once,
+    store_in_batches,
+    tell_of_idle,
+)
 from signing_in import PASSWORD
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
@@ -137,9 +145,9 @@ async def test_products_imported_lists_new_and_changed_ids_ascending(
         with Spool(None) as spool:
             for row in rows:
                 spool.add(row)
-            await store_at_once(api.live, spool, OPERATOR, lambda _: None)
+            await store_at_once(api.live, PRODUCTS, spool, OPERATOR, lambda _: None)
     else:
-        async for _ in store_in_batches(api.live, rows, OPERATOR, BatchLimits(2, 1024)):
+        async for _ in store_in_batches(api.live, PRODUCTS, rows, OPERATOR, BatchLimits(2, 1024)):
             pass
     (event,) = await told(editor, type="products.imported")
     first = known[-1] + 1
@@ -156,7 +164,9 @@ async def test_products_imported_lists_new_and_changed_ids_ascending(
 
 async def test_an_idle_import_gets_an_event_for_its_stored_rows(api: Api) -> None:
     editor = await api.caller("editor")
-    importing = store_in_batches(api.live, [FileRow(1, 0, WHOLE, [])] * (2 * LARGE.rows), OPERATOR)
+    importing = store_in_batches(
+        api.live, PRODUCTS, [FileRow(1, 0, WHOLE, [])] * (2 * LARGE.rows), OPERATOR
+    )
 
     async def after(seconds: int) -> list[dict[str, Any]]:
         api.clock.advance(seconds=seconds)

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from portico.core.errors import Unreadable
 from portico.core.money import CURRENCIES, MAX_PRICE
 from portico.core.words import FORMATS, Format
-from portico.features.catalogue.files import PRODUCTS, read_products, rows
 from portico.features.catalogue.products import PRODUCTS as KIND
 from portico.features.catalogue.rules import STATUSES
 from portico.resource.file_rows import (
@@ -31,11 +30,14 @@ from portico.resource.file_rows import (
     form_of,
     format_of,
     header,
+    read_rows,
     sniff,
 )
+from portico.resource.files import columns_of, file_text
 from portico.web.csv_cells import MOST_CELLS
 from portico.web.reading import MOST_VALUES
 
+PRODUCTS = columns_of(KIND)
 PLAIN = {
     "name": "Lamp",
     "category": "light",
@@ -46,7 +48,7 @@ PLAIN = {
 def read(text: str | bytes, form: Format) -> list[FileRow]:
     """All rows of a file."""
     data = text.encode() if isinstance(text, str) else text
-    return list(read_products(io.BytesIO(data), form))
+    return list(read_rows(PRODUCTS, io.BytesIO(data), form))
 
 
 def told(row: FileRow) -> dict[str, str]:
@@ -151,7 +153,7 @@ def test_what_a_faulty_cell_holds_is_never_read_as_rows() -> None:
         b'Lamp,light,1,"' + b"x" * 2 * MAX_ROW_BYTES + b"\n" + inner + b'"\n',
         b"Lamp,light,1," + b"x" * 2 * MAX_ROW_BYTES + b"\n",
     ):
-        table = [*read_products(io.BytesIO(HEAD + GOOD + cell + GOOD), "csv")]
+        table = [*read_rows(PRODUCTS, io.BytesIO(HEAD + GOOD + cell + GOOD), "csv")]
         assert [row.values for row in table if not row.faults] == [PLAIN, PLAIN]
         assert table[1].line == 3
         assert table[1].faults
@@ -162,7 +164,7 @@ def test_what_a_faulty_cell_holds_is_never_read_as_rows() -> None:
 
 def test_a_quote_that_is_never_closed_is_told_and_hides_the_rest_of_the_file() -> None:
     rest = b"Phantom,light,1,inside\n" * (2 * MAX_ROW_LINES)
-    table = [*read_products(io.BytesIO(HEAD + b'Lamp,light,1,"' + rest), "csv")]
+    table = [*read_rows(PRODUCTS, io.BytesIO(HEAD + b'Lamp,light,1,"' + rest), "csv")]
     assert all(row.faults for row in table)
     row = read('name,category,price\n"Lamp' + ("x" * 1000 + "\n") * 2_000, "csv")[0]
     assert told(row)["row"].endswith("bytes; is a closing quote missing?")
@@ -291,7 +293,7 @@ def test_the_format_follows_from_the_name_else_from_the_first_character() -> Non
 
 def update(text: str, form: Format) -> list[FileRow]:
     """All rows of a file whose rows with ids change products."""
-    return list(read_products(io.BytesIO(text.encode()), form, update=True))
+    return list(read_rows(PRODUCTS, io.BytesIO(text.encode()), form, update=True))
 
 
 def test_a_row_with_an_id_changes_what_it_names_alone_and_one_without_is_new() -> None:
@@ -334,14 +336,14 @@ NAMES = ["Lamp", "1-2", "a=b", "", " =1", "'t Veer", "'90s", "'s-Hertogenbosch",
 @pytest.mark.parametrize("text", FORMULAS)
 def test_what_a_spreadsheet_would_run_is_written_with_an_apostrophe(text: str) -> None:
     product = KIND.new({**PLAIN, "name": text, "category": text, "description": text}, 0)
-    (record,) = csv.reader(io.StringIO(rows("csv", [product]).decode(), newline=""))
+    (record,) = csv.reader(io.StringIO(file_text(KIND, "csv", [product]).decode(), newline=""))
     assert record[1] == record[2] == record[4] == f"'{text}"
-    assert json.loads(rows("ndjson", [product]))["name"] == text
+    assert json.loads(file_text(KIND, "ndjson", [product]))["name"] == text
 
 
 @pytest.mark.parametrize("text", [*NAMES, "a,b", "a;b", "a\tb", 'a"b', "a\nb", "a\rb"])
 def test_other_cells_are_written_as_they_are_quoted_where_they_must_be(text: str) -> None:
-    line = rows("csv", [KIND.new({**PLAIN, "description": text}, 0)]).decode()
+    line = file_text(KIND, "csv", [KIND.new({**PLAIN, "description": text}, 0)]).decode()
     (record,) = csv.reader(io.StringIO(line, newline=""))
     assert record[4] == text
     doubled = text.replace('"', '""')
@@ -392,8 +394,8 @@ products = st.fixed_dictionaries(
 def test_what_is_written_reads_back_the_same(catalog: list[dict[str, Any]], form: Format) -> None:
     made = [KIND.new(values, 0) for values in catalog]
     numbered = [msgspec.structs.replace(product, id=n) for n, product in enumerate(made, 1)]
-    written = header(form, PRODUCTS) + rows(form, numbered)
-    found = list(read_products(io.BytesIO(written), form, update=True))
+    written = header(form, PRODUCTS) + file_text(KIND, form, numbered)
+    found = list(read_rows(PRODUCTS, io.BytesIO(written), form, update=True))
     assert [(row.id, row.values, row.faults) for row in found] == [
         (n, values, []) for n, values in enumerate(catalog, 1)
     ]
@@ -410,6 +412,6 @@ def test_any_bytes_are_rows_or_faults(data: bytes, form: Format) -> None:
 
 def test_prices_are_written_as_plain_exact_numbers() -> None:
     product = KIND.new({**PLAIN, "price": MAX_PRICE}, 0)
-    (line,) = rows("ndjson", [product]).splitlines()
+    (line,) = file_text(KIND, "ndjson", [product]).splitlines()
     assert b'"price":999999999999.9999,' in line
-    assert b",999999999999.9999," in rows("csv", [product])
+    assert b",999999999999.9999," in file_text(KIND, "csv", [product])

@@ -24,9 +24,9 @@ from portico.cli.commands import parser
 from portico.cli.supervise import STOP_SECONDS
 from portico.core.errors import Unavailable
 from portico.engines import SANDBOX
-from portico.features.catalogue.import_pages import PAGES
-from portico.features.catalogue.rules import MAX_BYTES
+from portico.features.catalogue.pages import PAGES
 from portico.mounts import AUTH, V1
+from portico.resource.uploads import MAX_BYTES
 from portico.settings import SETTINGS, load
 from portico.web.pages.forms import AROUND_BYTES
 from portico.web.problems import STATUS
@@ -89,14 +89,15 @@ def test_a_stop_is_given_its_time_wherever_portico_runs(tmp_path: Path) -> None:
         assert int(found[1]) >= least
 
 
-def test_nginx_lets_in_what_the_page_for_files_of_products_takes() -> None:
+def test_nginx_lets_in_the_files_that_pages_take() -> None:
     conf = (DEPLOY / "nginx.conf").read_text("utf-8")
     location = r"location ~ (\S+) \{[^}]*client_max_body_size (\d+)m;"
     ((path, limit),) = re.findall(location, conf)
     assert int(limit) << 20 >= MAX_BYTES + AROUND_BYTES
     for base in ("/dashboard", f"/dashboard/{SANDBOX}"):
-        let_in = {page.path for page in PAGES if re.search(path, base + page.path)}
-        assert let_in == {page.path for page in PAGES if page.file_bytes}
+        pages = PAGES.routes()
+        let_in = {page.path for page in pages if re.search(path, base + page.path)}
+        assert let_in == {page.path for page in pages if page.file_bytes}
 
 
 PROXIES = pytest.mark.parametrize("name", ["nginx.conf", "Caddyfile", "haproxy.cfg"])

@@ -6,10 +6,10 @@ from documents import document
 from portico.core.audit import KEPT_SECONDS
 from portico.core.sessions import DEVICE_SECONDS
 from portico.core.times import DAY
-from portico.features.catalogue.rules import KEPT as KEPT_UPLOADS
 from portico.features.mail.sending import KEPT as KEPT_MAILS
 from portico.features.operations.requests import DAYS, FAILED_DAYS, HOURS
 from portico.features.people.rules import KEPT as KEPT_INVITATIONS
+from portico.resource.uploads import KEPT as KEPT_UPLOADS
 from portico.settings import SETTINGS
 
 ROWS = {

@@ -14,9 +14,6 @@ from portico.core.events import Published
 from portico.core.times import SECOND
 from portico.core.webhooks import Webhook
 from portico.data.queue import Queue
-from portico.features.catalogue.rules import SILENT, Upload
-from portico.features.catalogue.storage import Uploads
-from portico.features.catalogue.uploads import ProcessUploads
 from portico.features.events import deliveries
 from portico.features.events.deliveries import Deliver
 from portico.features.events.payloads import delivered
@@ -26,6 +23,8 @@ from portico.features.mail import sending
 from portico.features.mail.sending import SendMails
 from portico.features.mail.storage import Mails
 from portico.features.people.recovery import ask_verification
+from portico.features.people.storage import Users
+from portico.resource.uploads import SILENT, ProcessUploads, Upload, Uploads
 
 Channel = dict[str, object]
 
@@ -52,7 +51,7 @@ async def add_mails(api: Api, count: int) -> Channel:
 
 async def add_uploads(api: Api, count: int) -> Channel:
     """Files that are here, of which each is a channel: that of the last."""
-    env = api.live
+    env, user = api.live, await api.account("editor")
     env.uploads_directory.mkdir(parents=True, exist_ok=True)
     for _ in range(count):
         token = env.random(16).hex()
@@ -63,7 +62,7 @@ async def add_uploads(api: Api, count: int) -> Channel:
             "state": "checking",
             "created_at": api.clock(),
         }
-        file = Upload(0, token, 1, Actor(), "a.ndjson", **sent)
+        file = Upload(0, token, "products", user.id, Actor(), "a.ndjson", **sent)
         async with env.db.transaction() as tx:
             upload = await env[Uploads].add(tx, file)
     return {"id": upload.id}
@@ -92,7 +91,7 @@ async def sending_mails(api: Api) -> tuple[Any, Channel]:
 
 
 async def processing_uploads(api: Api) -> tuple[Any, Channel]:
-    return ProcessUploads(api.live, api.live), await add_uploads(api, 1)
+    return ProcessUploads(api.live, api.live[Users].get), await add_uploads(api, 1)
 
 
 async def delivering(api: Api) -> tuple[Any, Channel]:
@@ -195,7 +194,7 @@ async def test_what_is_claimed_at_a_stop_is_due_at_once(
         return rows
 
     api.live.outlet = hanging
-    monkeypatch.setattr("portico.features.catalogue.uploads.check_in_batches", hanging.check)
+    monkeypatch.setattr("portico.resource.uploads.check_in_batches", hanging.check)
     monkeypatch.setattr("portico.jobs.queue.CLOSE_SECONDS", 0.5)
     job, channel = await case.begin(api)
     with monkeypatch.context() as patch:

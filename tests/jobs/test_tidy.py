@@ -105,9 +105,10 @@ ROWS: dict[Aging, tuple[str, int]] = {
     Aging.FLUSHES: ("INSERT INTO flushes VALUES (:name, 1, :at)", NOON - 35 * DAY),
     Aging.UPLOADS: (
         (
-            "INSERT INTO uploads (token, account_id, actor, name, updates, size, state,"
+            "INSERT INTO uploads (token, kind, account_id, actor, name, updates, size, state,"
             " created_at, seen_at, line, done, inserted, updated, unchanged, faulty, problem)"
-            " VALUES (:name, 1, '{}', 'a.csv', 0, 1, 'stored', :at, 0, 0, 0, 0, 0, 0, 0, '')"
+            " VALUES (:name, 'products', 1, '{}', 'a.csv', 0, 1, 'stored', :at, 0, 0, 0, 0, 0, 0,"
+            " 0, '')"
         ),
         NOON - DAY,
     ),

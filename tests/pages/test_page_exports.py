@@ -17,10 +17,10 @@ from driving import NOON, Api, InProcess
 from pages.visiting import Visitor, signed_in, visitor
 from portico.core.audit import OPERATOR
 from portico.core.users import User
-from portico.features.catalogue.storage import EXPORT_BATCH as PRODUCTS_BATCH
 from portico.features.catalogue.storage import Products
 from portico.features.events.audit import EXPORT_BATCH, Audit
 from portico.features.signin.rules import SignedOut
+from portico.resource.store import EXPORT_BATCH as PRODUCTS_BATCH
 
 PRODUCTS = "products/export?format=ndjson"
 COUNT = 3 * EXPORT_BATCH

@@ -19,21 +19,28 @@ import pytest
 
 from driving import Api
 from operating import eventually, turns
+from pages.uploading import begin, checked, ended, job_of, leave, lines, send, settled
 from pages.visiting import DASHBOARD, ORIGIN, Visitor, said, signed_in
 from portico.core.audit import OPERATOR
 from portico.core.times import SECOND
-from portico.core.users import User
 from portico.data.database import Transaction
-from portico.features.catalogue.files import read_products
-from portico.features.catalogue.imports import check_in_batches, store_in_batches
-from portico.features.catalogue.rules import KEPT, LOST, MAX_TOLD, MAX_WAITING, SILENT, Upload
-from portico.features.catalogue.storage import Products, Uploads
-from portico.features.catalogue.uploads import ProcessUploads, begin_storing
+from portico.features.catalogue.products import PRODUCTS
+from portico.features.catalogue.storage import Products
 from portico.features.events.audit import Audit, AuditFilter
 from portico.features.operations.tidy import Tidy
 from portico.features.people.accounts import suspend
-from portico.resource.file_rows import ImportOutcome, Rejected
-from portico.resource.imports import SMALL
+from portico.resource.file_rows import ImportOutcome, Rejected, read_rows
+from portico.resource.files import columns_of
+from portico.resource.imports import SMALL, check_in_batches, store_in_batches
+from portico.resource.uploads import (
+    KEPT,
+    LOST,
+    MAX_TOLD,
+    MAX_WAITING,
+    SILENT,
+    Upload,
+    Uploads,
+)
 
 pytestmark = pytest.mark.one_engine
 
@@ -51,10 +58,6 @@ def environ(each_database: dict[str, str]) -> dict[str, str]:
     return each_database
 
 
-def lines(*rows: dict[str, Any]) -> bytes:
-    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
-
-
 def files(api: Api) -> list[Path]:
     """What lies in the data directory."""
     directory = api.live.uploads_directory
@@ -66,43 +69,6 @@ async def cleared(api: Api, left: int = 0) -> None:
     await eventually(lambda: len(files(api)) <= left, "the end of the file")
 
 
-async def send(
-    visitor: Visitor,
-    content: bytes,
-    name: str = "a.ndjson",
-    to: str = "/products/import",
-    **fields: str,
-) -> httpx.Response:
-    """The form with a file, as a browser sends it: its fields first."""
-    sent = {"csrf": visitor.csrf, **fields}
-    return await visitor.client.post(
-        DASHBOARD + to,
-        data={key: value for key, value in sent.items() if value},
-        files={"file": (name, content)},
-        headers={"origin": ORIGIN},
-    )
-
-
-async def settled(visitor: Visitor, path: str) -> str:
-    """The page of an import once nobody works on it any more."""
-
-    async def shown() -> str:
-        page = await visitor.get(path)
-        assert page.status_code == 200, page.text
-        return "" if "<progress" in page.text else unescape(page.text)
-
-    text: str = await eventually(shown, "the end of the import")
-    return text
-
-
-async def checked(visitor: Visitor, content: bytes, **fields: str) -> tuple[str, str]:
-    """The path of an import and its page, once it is checked."""
-    answer = await send(visitor, content, **fields)
-    assert answer.status_code == 303, answer.text
-    path = answer.headers["location"].removeprefix("/dashboard")
-    return path, await settled(visitor, path)
-
-
 def heading(page: str) -> str:
     found = re.search(r'<div role="status" id="told"><h2>(.*?)</h2>', page)
     assert found, page
@@ -112,9 +78,9 @@ def heading(page: str) -> str:
 async def test_import_check_yields_to_requests(api: Api) -> None:
     rows = io.BytesIO(lines(GOOD) * 300)
     async with turns() as seen:
-        outcomes = [
-            each async for each in check_in_batches(api.live, read_products(rows, "ndjson"))
-        ]
+        found = read_rows(columns_of(PRODUCTS), rows, "ndjson")
+        checked = check_in_batches(api.live, PRODUCTS, found, OPERATOR)
+        outcomes = [each async for each in checked]
     assert sum(outcome.inserted for outcome in outcomes) == 300
     assert seen.count >= 6
 
@@ -201,7 +167,7 @@ async def test_import_of_a_demoted_sender_stops_after_the_batch_under_way(
             await admin.patch(f"/users/{user.id}", json={"role": "viewer"})
             yield outcome
 
-    monkeypatch.setattr("portico.features.catalogue.uploads.store_in_batches", demoting)
+    monkeypatch.setattr("portico.resource.uploads.store_in_batches", demoting)
     await begin(api, user, path)
     upload = await ended(api)
     assert (upload.state, upload.inserted) == ("failed", SMALL.rows)
@@ -226,38 +192,13 @@ async def test_failed_batch_of_an_import_is_not_counted(
     monkeypatch.setattr(api.live[Uploads], "move", breaks)
     await begin(api, user, path)
     with suppress(RuntimeError):  # unless the server's own job is the first
-        await ProcessUploads(api.live, api.live).run()
+        await job_of(api).run()
     upload = await ended(api)
     assert (upload.state, upload.line) == ("failed", SMALL.rows)
     assert (upload.inserted, upload.faulty) == (SMALL.rows - 1, 1)
     assert [row.line for row in await api.live[Uploads].rejected(upload.id)] == [SMALL.rows]
     stored = [each async for batch in api.live[Products].batches() for each in batch]
     assert len(stored) == SMALL.rows - 1
-
-
-async def begin(api: Api, user: User, path: str) -> None:
-    """Has the products of an import stored, as its sender asks."""
-    await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
-
-
-async def leave(api: Api, **values: Any) -> None:
-    """Stores how far another process has come with the one import that there is."""
-    (before,) = await api.live[Uploads].all()
-    async with api.live.db.transaction() as tx:
-        await api.live[Uploads].move(tx, before, msgspec.structs.replace(before, **values))
-
-
-async def ended(api: Api) -> Upload:
-    """The one import that there is, once nobody works on it any more."""
-    job = ProcessUploads(api.live, api.live)
-
-    async def settled() -> Upload | None:
-        await job.run()
-        (upload,) = await api.live[Uploads].all()
-        return None if upload.under_way else upload
-
-    upload: Upload = await eventually(settled, "the end of the import")
-    return upload
 
 
 async def test_import_of_a_killed_process_resumes_after_the_last_row(
@@ -268,7 +209,7 @@ async def test_import_of_a_killed_process_resumes_after_the_last_row(
     await checked(editor, lines(GOOD, first, {**GOOD, "name": "Last"}, again), update="yes")
     counts = {"line": 2, "inserted": 1, "updated": 1, "faulty": 0}
     await leave(api, state="storing", seen_at=api.clock(), **counts)
-    await ProcessUploads(api.live, api.live).run()
+    await job_of(api).run()
     (waiting,) = await api.live[Uploads].all()
     assert waiting.under_way
     api.clock.advance(seconds=SILENT // SECOND)
@@ -297,7 +238,7 @@ async def test_import_taken_over_by_another_process_stops_in_the_first(
     monkeypatch.setattr(api.live[Uploads], "rejected", stands_still)
     async with api.live.db.transaction() as tx:
         await api.live[Uploads].move(tx, before, mine)
-    await ProcessUploads(api.live, api.live).run()
+    await job_of(api).run()
     assert await api.live[Uploads].all() == [others]
     assert [each async for batch in api.live[Products].batches() for each in batch] == []
 
@@ -327,7 +268,7 @@ async def test_orphaned_upload_is_removed_after_its_time(api: Api) -> None:
         at = api.clock() // SECOND - (110 if path is fresh else 3600)  # which may still be sent
         os.utime(path, (at, at))
 
-    await ProcessUploads(api.live, api.live).run()
+    await job_of(api).run()
     assert set(files(api)) == {kept, fresh}
 
 
@@ -346,7 +287,7 @@ async def test_import_is_checked_then_stored_once_on_confirmation_and_audited(ap
     user, editor = await signed_in(api, "editor")
     path, page = await checked(editor, lines(GOOD, {**GOOD, "price": -1}, GOOD))
     assert heading(page) == "2 rows can be imported, 1 row cannot"
-    assert "Line 2: price must not be negative" in page
+    assert '<th scope="row">2</th><td data-label="Fault">price must not be negative' in page
     assert (await editor.get("/products")).text.count("/products/1") == 0
 
     again = [await editor.post(path, do="store") for _ in range(2)]
@@ -420,7 +361,7 @@ async def test_refused_upload_is_not_stored(
     assert (await send(editor, b"", name="")).status_code == 422
     for token in ("", "0" * 32):
         assert (await send(editor, lines(GOOD), csrf=token)).status_code == 403
-    monkeypatch.setattr("portico.features.catalogue.uploads.MAX_BYTES", 1_000)
+    monkeypatch.setattr("portico.resource.uploads.MAX_BYTES", 1_000)
     large = await send(editor, lines(GOOD) * 100)
     assert large.status_code == 422
     assert "larger than" in said(large)

@@ -29,11 +29,11 @@ from portico.app import Portico
 from portico.core.audit import OPERATOR
 from portico.data.sqlite.files import copy
 from portico.environment import Environment
-from portico.features.catalogue.imports import store_in_batches
 from portico.features.catalogue.products import PRODUCTS
 from portico.features.people import sandbox
 from portico.resource.changes import change_record, create_record, delete_record, unchecked
 from portico.resource.file_rows import FileRow
+from portico.resource.imports import store_in_batches
 from servers import PostgresServer
 
 CATEGORIES = ("chairs", "light")
@@ -294,7 +294,7 @@ class Shop:
         rows.append(FileRow(1, 0, _values(new), []))
 
         async def store() -> None:
-            async for _ in store_in_batches(self.other, rows, OPERATOR):
+            async for _ in store_in_batches(self.other, PRODUCTS, rows, OPERATOR):
                 for told in changed:
                     told.acknowledged = len(told.states)
             newest = await self.other.db.one("SELECT max(id) FROM products")

@@ -1,12 +1,13 @@
 """Which indexes filters and searches of products use on SQLite, which keeps no statistics."""
 
 import re
+from decimal import Decimal
 
 import msgspec
 import pytest
 
 from portico.data.database import Database
-from portico.features.catalogue.products import ProductFilter
+from portico.features.catalogue.products import PRODUCTS, ProductFilter
 from portico.features.catalogue.storage import Products
 from storage.lamp import LAMP
 from storage.recording import recorded
@@ -43,9 +44,9 @@ async def test_search_looks_for_its_words_before_anything_else(
     database: Database, products: Products
 ) -> None:
     asked = recorded(database)
-    chosen = ProductFilter("active", category="rare", max_price=9)
-    assert len([batch async for batch in products.batches(chosen, ["lamp"])]) == 1
-    assert (await products.page(chosen, words=["lamp"], offset=0, limit=5)).total == 3
+    query = PRODUCTS.query(category="rare", max_price=Decimal("0.0009"), search="lamp")
+    assert len([batch async for batch in products.matching(query)]) == 1
+    assert (await products.listed(query, 0, None)).total == 3
     joined = [n for n, (sql, _) in enumerate(asked.asked) if "MATCH" in sql]
     assert len(joined) > 2, "the batch, what was counted, and the rows"
     for number in joined:

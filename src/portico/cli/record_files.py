@@ -13,7 +13,7 @@ from io import BufferedReader
 from operator import itemgetter
 from pathlib import Path
 from tempfile import gettempdir, mkstemp
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from portico.cli.arguments import add_api, add_sandbox
 from portico.cli.lazy import lazy_imports
@@ -21,15 +21,18 @@ from portico.cli.output import CommandError, answer, mention, needing_room, plai
 from portico.core.words import FORMATS, Format
 
 if TYPE_CHECKING:
+    from portico.cli.remote_records import RemoteRecords
     from portico.environment import Environment
+    from portico.resource.compiled import Compiled
     from portico.resource.file_rows import Columns, FileRow, ImportOutcome
     from portico.resource.imports import Spool
     from portico.settings import Settings
 
 with lazy_imports():
     from portico.cli import prepared, remote_records
+    from portico.core import audit
     from portico.data import disk
-    from portico.resource import file_rows, imports
+    from portico.resource import file_rows, files, imports
 
 STANDARD = "-"
 SHOWN_ROWS = 100
@@ -51,43 +54,40 @@ def add_arguments(importing: ArgumentParser, exporting: ArgumentParser, many: st
         add_api(command)
 
 
-class FileTarget(Protocol):
-    """Records that are imported and exported."""
+class StoredRecords:
+    """The records of one kind in a database, as a target of imports and exports."""
 
-    @property
-    def columns(self) -> Columns:
-        """The columns of their files."""
-        ...
+    def __init__(self, env: Environment, kind: Compiled) -> None:
+        self._env = env
+        self._kind = kind
+        self.columns = files.columns_of(kind)
 
-    def store_in_batches(
-        self, env: Any, rows: Iterator[FileRow], /
-    ) -> AsyncGenerator[ImportOutcome, None]:
-        """See `imports.store_in_batches`."""
-        ...
+    def store_in_batches(self, rows: Iterator[FileRow]) -> AsyncGenerator[ImportOutcome, None]:
+        """Stores the rows without faults; yields what came of each batch."""
+        return imports.store_in_batches(self._env, self._kind, rows, audit.OPERATOR)
 
-    def check_in_batches(self, env: Any, spool: Spool, /) -> AsyncIterator[ImportOutcome]:
+    def check_in_batches(self, spool: Spool) -> AsyncIterator[ImportOutcome]:
         """The rows that cannot be stored, as far as that is known before `store_at_once`."""
-        ...
+        return imports.check_in_batches(self._env, self._kind, spool, audit.OPERATOR)
 
-    async def store_at_once(
-        self, env: Any, spool: Spool, stored: Callable[[int], None], /
-    ) -> ImportOutcome:
-        """Stores all rows, or none: then `refused` says why, or it raises `Conflict`."""
-        ...
+    async def store_at_once(self, spool: Spool, stored: Callable[[int], None]) -> ImportOutcome:
+        """Stores all rows, or none: then `refused` says why."""
+        return await imports.store_at_once(self._env, self._kind, spool, audit.OPERATOR, stored)
 
-    def batches(self, env: Any, /) -> AsyncIterator[Sequence[Any]]:
+    def batches(self) -> AsyncIterator[Sequence[Any]]:
         """Every record, oldest first."""
-        ...
+        found: AsyncIterator[Sequence[Any]] = self._kind.store(self._env).batches()
+        return found
 
     def written(self, form: Format, batch: Sequence[Any]) -> bytes:
         """Records as rows of a file."""
-        ...
+        return files.file_text(self._kind, form, batch)
 
 
 class _Import:
     """An import under way, with its counts and progress bars."""
 
-    target: FileTarget
+    target: StoredRecords | RemoteRecords
 
     def __init__(self, source: BinaryIO, form: Format, *, update: bool) -> None:
         self._source = source
@@ -144,15 +144,14 @@ class _Import:
         tqdm.write(f"line {row.line}: {plain('; '.join(text))}", file=sys.stderr)
 
     async def run(
-        self, env: Any, target: FileTarget, directory: Path | None, *, strict: bool
+        self, target: StoredRecords | RemoteRecords, directory: Path | None, *, strict: bool
     ) -> None:
-        """Stores the valid rows; with `strict` all rows, or none if one is faulty. Over the API
-        there is no `env`."""
+        """Stores the valid rows; with `strict` all rows, or none if one is faulty."""
         self.target = target
         if strict:
-            await self._all_or_nothing(env, directory)
+            await self._all_or_nothing(directory)
             return
-        async with aclosing(target.store_in_batches(env, self.rows())) as batches:
+        async with aclosing(target.store_in_batches(self.rows())) as batches:
             async for outcome in batches:
                 self._count(outcome)
                 self.stored_to_line = outcome.line
@@ -163,7 +162,7 @@ class _Import:
         for row in outcome.refused:
             self._refuse(row)
 
-    async def _all_or_nothing(self, env: Any, directory: Path | None) -> None:
+    async def _all_or_nothing(self, directory: Path | None) -> None:
         with imports.Spool(directory) as spool:
             for row in self.rows():
                 if row.faults:
@@ -171,7 +170,7 @@ class _Import:
                 else:
                     spool.add(row)
             if self._update:
-                async for outcome in self.target.check_in_batches(env, spool):
+                async for outcome in self.target.check_in_batches(spool):
                     self._check()
                     for row in outcome.refused:
                         self._refuse(row)
@@ -183,7 +182,7 @@ class _Import:
                     bar.update(count)
                     self._check()
 
-                self._count(await self.target.store_at_once(env, spool, stored))
+                self._count(await self.target.store_at_once(spool, stored))
 
     def facts(self) -> dict[str, Any]:
         """The result as JSON."""
@@ -213,7 +212,7 @@ def import_file(
     chosen: Namespace,
     one: str,
     many: str,
-    target: Callable[[Environment], Awaitable[FileTarget]],
+    target: Callable[[Environment], Awaitable[StoredRecords]],
 ) -> int:
     """Imports the chosen file; `one` and `many` are what its records are called."""
     if chosen.file == STANDARD and chosen.api_key_stdin:
@@ -227,12 +226,12 @@ def import_file(
         async def store(env: Environment) -> None:
             spool = settings.data if settings.data.is_dir() else None
             with needing_room(spool or gettempdir()):
-                await job.run(env, await target(env), spool, strict=chosen.strict)
+                await job.run(await target(env), spool, strict=chosen.strict)
 
         signal.signal(signal.SIGINT, job.stop)
         try:
             if far is not None:
-                remote_records.run(job.run(None, far, None, strict=chosen.strict))
+                remote_records.run(job.run(far, None, strict=chosen.strict))
             else:
                 prepared.interruptible(settings, chosen, store)
         except (Exception, KeyboardInterrupt):
@@ -260,7 +259,7 @@ def export_file(
     settings: Settings,
     chosen: Namespace,
     many: str,
-    target: Callable[[Environment], Awaitable[FileTarget]],
+    target: Callable[[Environment], Awaitable[StoredRecords]],
 ) -> None:
     """Exports all records to the chosen file; `many` is what they are called."""
     if chosen.file == STANDARD and chosen.json:
@@ -269,11 +268,11 @@ def export_file(
     far = remote_records.chosen_records(settings, chosen, many)
     with _destination(chosen.file) as destination:
         if far is not None:
-            count, text = remote_records.run(_write(None, far, form, destination))
+            count, text = remote_records.run(_write(far, form, destination))
         else:
 
             async def write(env: Environment) -> tuple[int, str]:
-                return await _write(env, await target(env), form, destination)
+                return await _write(await target(env), form, destination)
 
             count, text = prepared.interruptible(settings, chosen, write)
     if chosen.file == STANDARD:
@@ -283,14 +282,14 @@ def export_file(
 
 
 async def _write(
-    env: Any, records: FileTarget, form: Format, destination: BinaryIO
+    records: StoredRecords | RemoteRecords, form: Format, destination: BinaryIO
 ) -> tuple[int, str]:
     """Writes all records; returns their number, and a sentence about it."""
     count = 0
     columns = records.columns
     destination.write(file_rows.header(form, columns))
     with progress("Exporting", None, f" {columns.many}") as bar:
-        async for batch in records.batches(env):
+        async for batch in records.batches():
             destination.write(records.written(form, batch))
             count += len(batch)
             bar.update(len(batch))

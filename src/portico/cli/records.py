@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from portico.cli.arguments import Commands, add_api, add_limit, add_sandbox
 from portico.cli.lazy import lazy_imports
 from portico.cli.output import CommandError, answer, plain, table
-from portico.cli.record_files import add_arguments, export_file, import_file
+from portico.cli.record_files import StoredRecords, add_arguments, export_file, import_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from portico.cli.record_files import FileTarget
     from portico.cli.remote_records import RemoteRecords
     from portico.environment import Environment
     from portico.resource.store import Records
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from portico.cli import prepared, remote_records
-    from portico.resource import files
     from portico.web import envelope
 
 _IMPORT = """\
@@ -95,7 +93,7 @@ async def _listed(env: Environment, many: str, limit: int) -> tuple[list[Any], s
     records = await _records(env, many)
     kind = records.kind
     rows: list[Any] = []
-    async for batch in records.batches(newest_first=True):
+    async for batch in records.newest():
         rows += batch[: limit - len(rows)]
         if len(rows) >= limit:
             break
@@ -123,12 +121,12 @@ def _cell(value: Any) -> str:
     return plain(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-async def _files(env: Environment, many: str) -> FileTarget:
+async def _files(env: Environment, many: str) -> StoredRecords:
     """The files of a kind. Raises `CommandError` where it has none, and as `_records`."""
     kind = (await _records(env, many)).kind
     if not kind.kind.files:
         raise CommandError(f"{many} have no import and export: their file says files=False.", 2)
-    return files.RecordFiles(kind)
+    return StoredRecords(env, kind)
 
 
 async def _records(env: Environment, many: str) -> Records:

@@ -109,7 +109,7 @@ class RemoteRecords:
         self._named = Named()
 
     async def store_in_batches(
-        self, _env: object, rows: Iterator[FileRow]
+        self, rows: Iterator[FileRow]
     ) -> AsyncGenerator[ImportOutcome, None]:
         """Stores the rows without faults, a request for each batch."""
         batch: list[FileRow] = []
@@ -122,14 +122,12 @@ class RemoteRecords:
         if batch:
             yield self._stored(batch)
 
-    async def check_in_batches(self, _env: object, _spool: Spool) -> AsyncIterator[ImportOutcome]:
+    async def check_in_batches(self, _spool: Spool) -> AsyncIterator[ImportOutcome]:
         """Nothing: the API tells when it stores them."""
         for _ in ():
             yield ImportOutcome(0, 0, 0, 0, 0, [])
 
-    async def store_at_once(
-        self, _env: object, spool: Spool, stored: Callable[[int], None]
-    ) -> ImportOutcome:
+    async def store_at_once(self, spool: Spool, stored: Callable[[int], None]) -> ImportOutcome:
         """Stores all rows, or none: then the first that cannot be stored is `refused`."""
         rows = [*spool]
         if len(rows) > MOST_AT_ONCE:
@@ -148,7 +146,7 @@ class RemoteRecords:
         stored(len(rows))
         return _outcome(rows, results, [])
 
-    async def batches(self, _env: object) -> AsyncIterator[Sequence[Any]]:
+    async def batches(self) -> AsyncIterator[Sequence[Any]]:
         """Every record, oldest first."""
         items = [self._short(item) for page in self._pages() for item in page]
         items.sort(key=lambda item: item if isinstance(item, int) else item["id"])

@@ -190,8 +190,11 @@ class Compiled:
                 "__annotations__": {"EXAMPLE": ClassVar[Any]},
             },
         )
-        self.item: Callable[[Any], Any] = self._shower(self.item_shape, self.listed, ())
+        self.item: Callable[[Any], Any] = self._shower(self.item_shape, self.listed)
         self.body: Callable[[Any], Any] = self._shower(self.body_shape, self.listed, self.unlisted)
+        line = msgspec.defstruct("Line", ["id", *(field.name for field in self.filed)])
+        self.line: Callable[[Any], Any] = self._shower(line, self.filed, timed=False)
+        """Makes of a row what a line of a file has."""
 
     def example(self) -> dict[str, Any]:
         """What creates a record."""
@@ -213,7 +216,12 @@ class Compiled:
         """Makes a row of stored values by field, without an id."""
 
     def _shower(
-        self, shape: Any, listed: Sequence[Field], unlisted: Sequence[Field]
+        self,
+        shape: Any,
+        listed: Sequence[Field],
+        unlisted: Sequence[Field] = (),
+        *,
+        timed: bool = True,
     ) -> Callable[[Any], Any]:
         scope: dict[str, Any] = {
             "shape": shape, "Raw": Raw, "price_text": price_text, "timestamp": timestamp
@@ -230,7 +238,7 @@ class Compiled:
 
         first = [term(number, field) for number, field in enumerate(listed)]
         rest = [term(number, field) for number, field in enumerate(unlisted, len(listed))]
-        times = ["timestamp(row.created_at)", "timestamp(row.updated_at)"]
+        times = ["timestamp(row.created_at)", "timestamp(row.updated_at)"] if timed else []
         source = f"lambda row: shape({', '.join(['row.id', *first, *times, *rest])})"
         made: Callable[[Any], Any] = eval(source, scope)  # noqa: S307 - of names that were checked
         return made
@@ -317,6 +325,17 @@ class Compiled:
         if not equal and not bounds:
             return lambda _query: ("TRUE", {})
         return condition
+
+    @property
+    def filed(self) -> Sequence[Field]:
+        """The fields of its files, in the order of their columns."""
+        return [field for field in self.kind.record.__fields__ if not field.derived]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a change depends on the record alone, and nothing follows it."""
+        kind = self.kind
+        return not (kind.rules or kind.followers or self.unique or self.references)
 
     def store(self, env: Environment) -> Any:
         """Its store (`store.Records`) in an environment."""

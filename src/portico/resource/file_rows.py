@@ -48,6 +48,8 @@ class FileRow(msgspec.Struct):
     """The record to change; 0 for a new one."""
     given: dict[str, str] = {}
     """The beginnings of the faulty values, by field, for fields that are a single value."""
+    emptied: list[str] = []
+    """The fields that an empty cell makes null, unless they are an empty text."""
 
 
 class Named:
@@ -272,10 +274,12 @@ class Columns:
         empty: Mapping[str, Any],
         booleans: Collection[str] = (),
         prices: Collection[str] = (),
+        blank: Collection[str] = (),
     ) -> None:
         """`one` and `many` are what records are called; an id is that of `reference`. Cells of
         `json` contain JSON; `empty` are the values of empty cells in a row that changes a record,
-        where that is not an empty text. The messages about `prices` say how to write them."""
+        where that is not an empty text. The messages about `prices` say how to write them. Cells of
+        `blank` are empty both for null and for an empty text."""
         self.create, self.change = create, change
         self.one, self.many, self.reference = one, many, reference
         self.all = (_ID, *names)
@@ -283,6 +287,7 @@ class Columns:
         self.numbers = frozenset((_ID, *numbers))
         self.json, self.empty = frozenset(json), dict(empty)
         self.booleans, self.prices = frozenset(booleans), frozenset(prices)
+        self.blank = frozenset(blank)
 
     def named(self, name: str) -> str:
         """The field of a column's name, in any case."""
@@ -379,7 +384,10 @@ def _csv(columns: Columns, lines: Lines, *, update: bool) -> Iterator[FileRow]:
         elif len(cells) == len(names):
             faults = Faults()
             values = _values(columns, names, cells, faults, update=update)
-            yield _row(columns, line, lines.end, values, faults, update=update)
+            row = _row(columns, line, lines.end, values, faults, update=update)
+            if row.id:
+                row.emptied = [name for name in columns.blank if row.values.get(name, "") is None]
+            yield row
         else:
             count = f"must have {len(names)} cells like the header, not {len(cells)}"
             yield FileRow(line, lines.end, {}, [Fault(ROW, count)])

@@ -1,10 +1,8 @@
 """The dashboard's pages of a kind: its list, its records, and what can be done with them."""
 
-import tempfile
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from functools import cache, partial
-from io import BufferedReader
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from portico.core.errors import (
@@ -39,9 +37,8 @@ from portico.resource.fields import (
     TextField,
     default_of,
 )
-from portico.resource.file_rows import ROW, FileRow, ImportOutcome, form_of, header, read_rows
-from portico.resource.files import RecordFiles
-from portico.resource.imports import Spool, in_turns
+from portico.resource.file_rows import header, report
+from portico.resource.files import columns_of, file_text
 from portico.resource.inputs import (
     LONG,
     PREFIX,
@@ -52,6 +49,18 @@ from portico.resource.inputs import (
     group_of,
     read_input,
     written,
+)
+from portico.resource.uploads import (
+    MAX_BYTES,
+    MAX_TOLD,
+    MAX_WAITING,
+    Upload,
+    Uploads,
+    begin_storing,
+    discard,
+    is_behind,
+    is_lost,
+    take_in,
 )
 from portico.web.conditions import entity_tag, require_match
 from portico.web.envelope import Single, encode
@@ -81,11 +90,8 @@ MOST_KNOWN = 200
 MOST_NAMED = 5
 """How many records a question names."""
 
-MAX_IMPORT = 5 << 20
-"""The largest file that a page imports, in bytes: `portico records` takes any."""
-
-_MOST_FAULTY = 100
-"""How many faulty rows of a file are shown."""
+_MOST_FAULTY = 20
+"""The most faulty rows that the page of a file shows; the downloadable file has more."""
 
 _MAX_SEARCH = 200
 _CHANGED = "The page does not offer this change. Load it again."
@@ -175,7 +181,6 @@ class KindPages:
         titles = [field.title.lower() for field in kind.searched]
         self.search_words = " or ".join(titles).capitalize() if len(titles) < 3 else "Search"
         self.sorts = kind.orders if "sort" in kind.query.__struct_fields__ else {}
-        self.files = RecordFiles(kind) if kind.kind.files else None
 
     def all_moves(self) -> Sequence[Move]:
         """The changes of state that are offered."""
@@ -183,7 +188,7 @@ class KindPages:
         return [_move(kind, field, state) for field in kind.states for state in field.words]
 
     def routes(self) -> Sequence[PageRoute]:
-        """The pages and the actions of their forms, without those of imports."""
+        """The pages and the actions of their forms."""
         reads, writes, path = self.kind.reads, self.kind.writes, self.path
         found = [
             PageRoute("GET", path, self.show_all, reads),
@@ -201,18 +206,16 @@ class KindPages:
                 PageRoute("GET", f"{path}/delete", self.ask_delete, writes),
                 PageRoute("POST", f"{path}/delete", self.delete, writes),
             ]
-        if self.files:
-            found.append(PageRoute("GET", f"{path}/export", self.export, reads))
+        if self.kind.kind.files:
+            found += [
+                PageRoute("GET", f"{path}/export", self.export, reads),
+                PageRoute("GET", f"{path}/import", self.show_uploads, writes),
+                PageRoute("POST", f"{path}/import", self.upload, writes, file_bytes=MAX_BYTES),
+                PageRoute("GET", f"{path}/import/{{id}}", self.show_upload, writes),
+                PageRoute("POST", f"{path}/import/{{id}}", self.import_upload, writes),
+                PageRoute("GET", f"{path}/import/{{id}}/faults", self.download_faults, writes),
+            ]
         return found
-
-    def imports(self) -> Sequence[PageRoute]:
-        """The pages of imports, if there are files."""
-        writes, path = self.kind.writes, f"{self.path}/import"
-        pages = (
-            PageRoute("GET", path, self.show_import, writes),
-            PageRoute("POST", path, self.import_file, writes, file_bytes=MAX_IMPORT),
-        )
-        return pages if self.files else ()
 
     def label(self, row: Any) -> str:
         """What a record is called."""
@@ -313,7 +316,7 @@ class KindPages:
             sizes=SIZES,
             asked=asked,
             filtered=any(asked.shown[one] for one in ("search", *(f.name for f in self.filters))),
-            formats=FORMATS if self.files else (),
+            formats=FORMATS if self.kind.kind.files else (),
             what=counted(total, self.kind.words) if total == 1 else f"{total:,} {self.many}",
         )
 
@@ -326,56 +329,83 @@ class KindPages:
 
     async def file(self, visit: Visit, asked: Asked, form: Format) -> AsyncGenerator[bytes, None]:
         """The records of a query as a file."""
-        assert self.files is not None  # noqa: S101 - without files there is no such route
-        if head := header(form, self.files.columns):
+        if head := header(form, columns_of(self.kind)):
             yield head
-        records = self.kind.store(visit.env)
-        async for batch in records.matching(asked.query):
-            yield self.files.written(form, batch)
+        async for batch in self.kind.store(visit.env).matching(asked.query):
+            yield file_text(self.kind, form, batch)
 
-    # Imports.
+    # Imports: a file is uploaded, checked, then stored.
 
-    async def show_import(self, visit: Visit) -> Reply:
-        """The form that sends a file."""
-        most = MAX_IMPORT >> 20
-        return self._page(visit, "records_import.html", f"Import {self.many}", most=most)
+    async def show_uploads(self, visit: Visit) -> Reply:
+        """The form that sends a file, and the files that were sent."""
+        # Twice as many as may wait: the others may have been lost with their host.
+        uploads = visit.env[Uploads]
+        latest = await uploads.latest(visit.user.id, self.kind.many, 2 * MAX_WAITING)
+        most, title = MAX_BYTES >> 20, f"Import {self.many}"
+        return self._page(visit, "uploads.html", title, many=self.many, uploads=latest, most=most)
 
-    async def import_file(self, visit: Visit) -> Reply:
-        """Imports a file, and shows its outcome with the faulty rows."""
+    async def upload(self, visit: Visit) -> Reply:
+        """Takes a file in."""
         form = visit.form
         if form.file is None or not form.file.name:
             raise Invalid("Choose a file.")
-        files = RecordFiles(self.kind, await visit.by())
         try:
-            with tempfile.TemporaryFile() as file:
-                async for chunk in form.file.chunks():
-                    file.write(chunk)
-                file.seek(0)
-                rows = read_rows(
-                    files.columns,
-                    file,
-                    form_of(cast("BufferedReader", file), form.file.name, self.kind.words),
-                    update=form.has("update"),
-                )
-                if form.has("strict"):
-                    outcomes = await _at_once(visit.env, files, rows)
-                else:
-                    outcomes = [one async for one in files.store_in_batches(visit.env, rows)]
+            upload = await take_in(
+                visit.env,
+                visit.user.id,
+                self.kind.many,
+                form.file.name,
+                form.file.chunks(),
+                await visit.by(),
+                updates=form.has("update"),
+            )
         except (Unreadable, PayloadTooLarge) as error:
             raise Invalid(error.message) from error
-        faulty = [row for outcome in outcomes for row in outcome.refused]
-        inserted = sum(outcome.inserted for outcome in outcomes)
-        updated = sum(outcome.updated for outcome in outcomes)
+        return visit.go(f"{self.path}/import/{upload.id}")
+
+    async def _upload(self, visit: Visit) -> Upload:
+        upload = await visit.env[Uploads].get(visit.request.resource_id)
+        own = upload is not None and upload.account_id == visit.user.id
+        if upload is None or not own or upload.kind != self.kind.many:
+            raise NotFound("This import no longer exists: files are kept for one day.")
+        return upload
+
+    async def show_upload(self, visit: Visit) -> Reply:
+        """The progress of a file, or the outcome."""
+        upload, env = await self._upload(visit), visit.env
+        rejected = await env[Uploads].rejected(upload.id) if upload.faulty else []
         return self._page(
             visit,
-            "records_imported.html",
-            f"{self._counted(inserted + updated)} imported",
-            inserted=inserted,
-            updated=updated,
-            unchanged=sum(outcome.unchanged for outcome in outcomes),
-            faulty=len(faulty),
-            shown=[(row.line, row.id, _row_reason(row)) for row in faulty[:_MOST_FAULTY]],
-            strict=form.has("strict"),
+            "upload.html",
+            upload.name,
+            many=self.many,
+            upload=upload,
+            rejected=rejected[:_MOST_FAULTY],
+            told=MAX_TOLD,
+            behind=await is_behind(env, upload),
+            lost=await is_lost(env, upload),
+        )
+
+    async def import_upload(self, visit: Visit) -> Reply:
+        """Has a file stored, or discards it."""
+        upload, by = await self._upload(visit), await visit.by()
+        if visit.form.text("do") == "discard":
+            await discard(visit.env, upload.id, visit.user.id, by)
+            return visit.go(f"{self.path}/import", done="import-discarded")
+        await begin_storing(visit.env, upload.id, visit.user.id, by)
+        return visit.go(f"{self.path}/import/{upload.id}")
+
+    async def download_faults(self, visit: Visit) -> Reply:
+        """The faulty rows as CSV."""
+        upload = await self._upload(visit)
+        return Reply(
+            200,
+            report(await visit.env[Uploads].rejected(upload.id)),
+            [
+                ("content-type", "text/csv; charset=utf-8; header=present"),
+                ("content-disposition", f'attachment; filename="faulty-rows-{upload.id}.csv"'),
+                ("cache-control", "no-store"),
+            ],
         )
 
     # One record.
@@ -732,30 +762,6 @@ class KindPages:
         hidden = {ONCE: fresh_key(visit)}
         title = f"New {self.kind.words}"
         return await self._form_page(visit, title, None, status=404, hidden=hidden)
-
-
-async def _at_once(
-    env: Environment, files: RecordFiles, rows: Iterator[FileRow]
-) -> list[ImportOutcome]:
-    """Stores all rows or none; then the outcome has those that cannot be stored."""
-    with Spool(None) as spool:
-        faulty = []
-        async for row in in_turns(rows):
-            if row.faults:
-                faulty.append(row)
-            else:
-                spool.add(row)
-        if faulty:
-            return [ImportOutcome(0, 0, 0, 0, 0, faulty)]
-        return [await files.store_at_once(env, spool, lambda _: None)]
-
-
-def _row_reason(row: FileRow) -> str:
-    """Why a row of a file cannot be stored."""
-    return "; ".join(
-        fault.message if fault.field == ROW else f"{fault.field} {fault.message}"
-        for fault in row.faults
-    )
 
 
 @cache

@@ -1,6 +1,6 @@
 """The records of one kind in one environment: rows, lists and references to them."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -8,6 +8,7 @@ import msgspec
 from portico.change import Change
 from portico.core.times import DAY
 from portico.data.database import (
+    IN_ID_LIST,
     LOCKED,
     NOTHING,
     Database,
@@ -15,12 +16,14 @@ from portico.data.database import (
     Params,
     Rank,
     Transaction,
+    id_list,
     keep_unwritten,
 )
-from portico.data.listing import Keyset, Listing, Order, Page
+from portico.data.listing import BY_ID, Keyset, Listing, Order, Page
 from portico.data.search import query_words
+from portico.data.table import DELETE_BATCH
 from portico.resource.compiled import Compiled
-from portico.resource.fields import Field
+from portico.resource.fields import Field, JsonField, TextField
 from portico.resource.search import WordSearch
 
 _SHARED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR SHARE"}
@@ -28,6 +31,19 @@ _SHARED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR SHARE"}
 
 _OVERRIDING: dict[Engine, str] = {"sqlite": "", "postgres": " OVERRIDING SYSTEM VALUE"}
 
+# SQLite has `octet_length` only since 3.43.
+_BYTES: dict[Engine, str] = {
+    "sqlite": "coalesce(length(CAST({name} AS BLOB)), 0)",
+    "postgres": "coalesce(octet_length({name}), 0)",
+}
+
+EXPORT_BATCH = 1_000
+EXPORT_BYTES = 256 * 1024
+"""How many ids an export looks up at a time, and about how many bytes of records it reads at a
+time."""
+
+_LARGE = 1_000
+"""Texts that may have more characters count for the size of a record."""
 
 # Steps from one value to the next in the index, without reading every row.
 _KNOWN = """
@@ -58,6 +74,27 @@ class Records:
             f"INSERT INTO {table.name} ({', '.join(columns)}){_OVERRIDING[db.engine]}"
             f" VALUES ({', '.join(f':{name}' for name in columns)})"
         )
+        types = _types(kind)
+        self._names = columns
+        # One statement for all rows, so that triggers run once; with executemany they would run
+        # per row.
+        arrays = ", ".join(f"CAST(:{name} AS {types[name]}[])" for name in columns)
+        self._insert_arrays = (
+            f"INSERT INTO {table.name} ({', '.join(columns)}) OVERRIDING SYSTEM VALUE"
+            f" SELECT * FROM unnest({arrays})"
+        )
+        changing = [name for name in columns if name not in ("id", "created_at")]
+        self._update_arrays = (
+            f"UPDATE {table.name} SET {', '.join(f'{name} = new.{name}' for name in changing)}"
+            f" FROM (SELECT * FROM unnest({arrays}) AS given ({', '.join(columns)})) AS new"
+            f" WHERE {table.name}.id = new.id"
+        )
+        self._several = (
+            f"SELECT {table.columns} FROM {table.name} WHERE id {IN_ID_LIST[db.engine]} ORDER BY id"
+        )
+        large = [kind.column(field.name) for field in kind.fields if _is_large(field)]
+        size = " + ".join(["1", *(_BYTES[db.engine].format(name=name) for name in large)])
+        self._sizes = f"SELECT id, {size} FROM {table.name} WHERE id {IN_ID_LIST[db.engine]}"
         self._orders = {
             (name, way): Order(place, descending=way == "desc", indexed=False)
             for name, place in kind.orders.items()
@@ -76,9 +113,9 @@ class Records:
         """One page of a list, as its query says."""
         where, params = self.kind.condition(query)
         if self.kind.searched and query.search and (words := query_words(query.search)):
-            further = None if where == "TRUE" else where
+            mark, further = self.narrowed(query, where)
             return await self._search.page(
-                words, None, further, params, offset=offset, limit=query.limit, behind=behind
+                words, mark, further, params, offset=offset, limit=query.limit, behind=behind
             )
         return await self._listing.page(
             where,
@@ -107,6 +144,65 @@ class Records:
         await tx.conclude(self._table.update, self._table.values(after))
         if self.kind.searched and self.kind.texts(before) != self.kind.texts(after):
             await self._search.replace(tx, after)
+
+    def narrowed(self, _query: Any, where: str) -> tuple[str | None, str | None]:
+        """What narrows a list besides words: the value that they are marked with, and a further
+        condition; None if nothing does."""
+        return None, None if where == "TRUE" else where
+
+    async def several(self, ids: Collection[int], tx: Transaction | None = None) -> dict[int, Any]:
+        """The rows with these ids that exist, by id. With `tx` they are locked until the
+        transaction ends. For thousands at a time."""
+        if not ids:
+            return {}
+        params = id_list(self._db.engine, ids)
+        if tx is None:
+            rows = await self._db.slow.all(self._several, params)
+        else:
+            rows = await tx.all(self._several + LOCKED[self._db.engine], params)
+        return {row.id: row for row in self._table.read_all(rows)}
+
+    async def sizes(self, ids: Collection[int]) -> dict[int, int]:
+        """The approximate size in bytes of each row with these ids that exists, by id. Does not
+        load the rows into memory."""
+        if not ids:
+            return {}
+        rows = await self._db.replica.slow.all(self._sizes, id_list(self._db.engine, ids))
+        return {row[0]: row[1] for row in rows}
+
+    async def insert_many(self, tx: Transaction, rows: Sequence[Any]) -> Sequence[int]:
+        """Stores new rows, ignoring their ids; returns the assigned ones, ascending. For thousands
+        at a time. Raises as `insert`."""
+        tx.invalidate(*{part for row in rows for part in self.kind.depended(row)})
+        ids = await tx.next_ids(self._table.name, len(rows))
+        values = (self._table.values(row) | {"id": new} for new, row in zip(ids, rows, strict=True))
+        if self._db.engine == "sqlite":
+            await tx.run_many(self._insert, values)
+        else:
+            await tx.run(self._insert_arrays, self._arrays([*values]))
+        if self.kind.searched:
+            await self._search.add_many(tx, ids, rows)
+        return ids
+
+    async def update_many(self, tx: Transaction, pairs: Sequence[tuple[Any, Any]]) -> None:
+        """As `update`, for pairs of `before` and `after`. For thousands at a time."""
+        tx.invalidate(*{part for pair in pairs for row in pair for part in self.kind.depended(row)})
+        values = (self._table.values(after) for _, after in pairs)
+        if self._db.engine == "sqlite":
+            await tx.run_many(self._table.update, values)
+        else:
+            await tx.run(self._update_arrays, self._arrays([*values]))
+        if self.kind.searched:
+            texts = self.kind.texts
+            reworded = [after for before, after in pairs if texts(after) != texts(before)]
+            ids = [row.id for row in reworded]
+            await self._search.remove_many(tx, ids)
+            await self._search.add_many(tx, ids, reworded)
+
+    def _arrays(self, rows: Sequence[Params]) -> Params:
+        """The values of rows by column: the array parameters of PostgreSQL's statements for many
+        rows."""
+        return {name: [row[name] for row in rows] for name in self._names}
 
     async def seen(self, change: Change, row_id: int) -> Any:
         """The row with this id, or None, as a rule reads it: locked until the change ends."""
@@ -138,7 +234,13 @@ class Records:
         tx.invalidate_all()
         if self.kind.searched:
             await self._search.remove_all(tx)
-        await tx.run(f"DELETE FROM {self._table.name}", NOTHING)
+        table, after = self._table.name, 0
+        batch = f"SELECT id FROM {table} WHERE id > :after ORDER BY id LIMIT {DELETE_BATCH}"
+        last = f"SELECT max(id) FROM ({batch}) AS batch"
+        while through := (await tx.all(last, {"after": after}))[0][0]:
+            delete = f"DELETE FROM {table} WHERE id > :after AND id <= :last"
+            await tx.run(delete, {"after": after, "last": through})
+            after = through
 
     async def lock_all(self, tx: Transaction) -> None:
         """Prevents others from writing records until `tx` ends. Raises `Unavailable`."""
@@ -171,33 +273,72 @@ class Records:
         )
         return self._table.read_all(rows)
 
-    async def batches(
-        self, where: str = "TRUE", params: Params = NOTHING, *, newest_first: bool = False
-    ) -> AsyncIterator[Any]:
-        """The rows of a list, oldest or newest first, in batches."""
-        slow = self._db.replica.slow
-        async for batch in self._table.batches(slow, where, params, newest_first=newest_first):
-            yield batch
+    def newest(self) -> AsyncIterator[list[Any]]:
+        """Every row, newest first, in batches."""
+        return self._table.batches(self._db.replica.slow, "TRUE", newest_first=True)
 
-    async def matching(self, query: Any) -> AsyncIterator[Any]:
+    def batches(self) -> AsyncIterator[list[Any]]:
+        """Every row, oldest first, in batches of about `EXPORT_BYTES`."""
+        return self._in_batches("TRUE", NOTHING, [], None, None)
+
+    def matching(self, query: Any) -> AsyncIterator[list[Any]]:
         """The rows of a list, as its query says, oldest first, in batches."""
         where, params = self.kind.condition(query)
         words = query_words(query.search) if self.kind.searched else []
-        if not words:
-            async for batch in self.batches(where, params):
-                yield batch
-            return
-        after, further = 0, None if where == "TRUE" else where
-        while ids := await self._search.ids_after(
-            words, None, further, {**params, "after": after, "limit": _AT_ONCE}
-        ):
-            found = [await self.get(row_id) for row_id in ids]
-            yield [row for row in found if row is not None]
+        return self._in_batches(where, params, words, *self.narrowed(query, where))
+
+    async def _in_batches(
+        self, where: str, params: Params, words: list[str], mark: str | None, further: str | None
+    ) -> AsyncIterator[list[Any]]:
+        table, engine, slow = self._table, self._db.engine, self._db.replica.slow
+        by_id = "" if further is None else BY_ID[engine]
+        ids_after = (
+            f"SELECT id FROM {table.name}{by_id} WHERE {where} AND id > :after"
+            " ORDER BY id LIMIT :limit"
+        )
+        still = (
+            f"SELECT {table.columns} FROM {table.name}{BY_ID[engine]}"
+            f" WHERE id {IN_ID_LIST[engine]} AND {where} ORDER BY id"
+        )
+        after = 0
+        while True:
+            values = {**params, "after": after, "limit": EXPORT_BATCH}
+            if words:
+                ids = await self._search.ids_after(words, mark, further, values)
+            else:
+                ids = [row[0] for row in await slow.all(ids_after, values)]
+            if not ids:
+                return
+            for some in _split(ids, await self.sizes(ids)):
+                rows = await slow.all(still, {**params, **id_list(engine, some)})
+                if rows:
+                    yield table.read_all(rows)
             after = ids[-1]
 
 
-_AT_ONCE = 500
-"""How many ids of a search are looked up at a time."""
+def _types(kind: Compiled) -> dict[str, str]:
+    """The types of a kind's columns on PostgreSQL."""
+    types = {kind.column(field.name): field.column for field in kind.fields}
+    keys = {name: kind.by_name[name.removeprefix("s_")].column for name in kind.keys}
+    return types | keys | dict.fromkeys(("id", "created_at", "updated_at"), "BIGINT")
+
+
+def _is_large(field: Field) -> bool:
+    return isinstance(field, JsonField) or (isinstance(field, TextField) and field.high > _LARGE)
+
+
+def _split(ids: Sequence[int], sizes: Mapping[int, int]) -> Iterator[list[int]]:
+    """Splits ids into lists whose rows take at most `EXPORT_BYTES`, or have only one row that is
+    larger."""
+    part: list[int] = []
+    size = 0
+    for row_id in ids:
+        size += sizes.get(row_id, 0)
+        if part and size > EXPORT_BYTES:
+            yield part
+            part, size = [], sizes.get(row_id, 0)
+        part.append(row_id)
+    yield part
 
 
 async def exists(tx: Transaction, engine: Engine, table: str, row_id: int) -> bool:

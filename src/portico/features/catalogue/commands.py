@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from portico.cli.lazy import lazy_imports
-from portico.cli.record_files import FileTarget, add_arguments, export_file, import_file
+from portico.cli.record_files import StoredRecords, add_arguments, export_file, import_file
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from portico.cli.arguments import Commands
-    from portico.core.words import Format
     from portico.environment import Environment
-    from portico.resource.file_rows import Columns, FileRow, ImportOutcome
-    from portico.resource.imports import Spool
     from portico.settings import Settings
 
 with lazy_imports():
-    from portico.core import audit
-    from portico.features.catalogue import files, imports
-    from portico.features.catalogue import storage as catalogue_storage
+    from portico.features.catalogue import products
 
 _IMPORT = """\
 FILE is CSV (a header and one product a record) or NDJSON (one JSON object a line), with the fields
@@ -54,41 +48,14 @@ these) gets an apostrophe in front."""
 
 def add_to(commands: Commands) -> None:
     """Declares `portico products …`."""
-    products = commands.noun("products", "import and export products")
-    importing = products.verb("import", run_import, "import products from a file", _IMPORT)
-    exporting = products.verb("export", run_export, "export all products to a file", _EXPORT)
+    noun = commands.noun("products", "import and export products")
+    importing = noun.verb("import", run_import, "import products from a file", _IMPORT)
+    exporting = noun.verb("export", run_export, "export all products to a file", _EXPORT)
     add_arguments(importing, exporting, "products")
 
 
-class _Products:
-    """Products as a target."""
-
-    @property
-    def columns(self) -> Columns:
-        return files.PRODUCTS
-
-    def store_in_batches(
-        self, env: Environment, rows: Iterator[FileRow]
-    ) -> AsyncGenerator[ImportOutcome, None]:
-        return imports.store_in_batches(env, rows, audit.OPERATOR)
-
-    def check_in_batches(self, env: Environment, spool: Spool) -> AsyncIterator[ImportOutcome]:
-        return imports.check_in_batches(env, spool)
-
-    async def store_at_once(
-        self, env: Environment, spool: Spool, stored: Callable[[int], None]
-    ) -> ImportOutcome:
-        return await imports.store_at_once(env, spool, audit.OPERATOR, stored)
-
-    def batches(self, env: Environment) -> AsyncIterator[Sequence[Any]]:
-        return env[catalogue_storage.Products].batches()
-
-    def written(self, form: Format, batch: Sequence[Any]) -> bytes:
-        return files.rows(form, batch)
-
-
-async def _products(_env: Environment) -> FileTarget:
-    return _Products()
+async def _products(env: Environment) -> StoredRecords:
+    return StoredRecords(env, products.PRODUCTS)
 
 
 def run_import(settings: Settings, chosen: Namespace) -> int:

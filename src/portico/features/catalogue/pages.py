@@ -1,13 +1,9 @@
 """The dashboard's pages of products: those of a kind, with words of their own for its states."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 
-from portico.core.words import Format
-from portico.features.catalogue.files import PRODUCTS, rows
 from portico.features.catalogue.products import PRODUCTS as KIND
-from portico.resource.file_rows import header
-from portico.resource.pages import Asked, KindPages, Move
-from portico.web.pages.site import Visit
+from portico.resource.pages import KindPages, Move
 
 _LISTED = "The API lists active products."
 _UNLISTED = "The API lists archived products only when asked for them. Nothing is deleted."
@@ -26,12 +22,6 @@ class ProductPages(KindPages):
                 ("archive", "Archive", "archived", ["active", "draft"], "archived", _UNLISTED),
             )
         ]
-
-    async def file(self, visit: Visit, asked: Asked, form: Format) -> AsyncGenerator[bytes, None]:
-        if head := header(form, PRODUCTS):
-            yield head
-        async for batch in KIND.store(visit.env).matching(asked.query):
-            yield rows(form, batch)
 
 
 PAGES = ProductPages(KIND)

@@ -1,6 +1,6 @@
 """Products: their declaration, and what is their own of what follows from it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +14,7 @@ from portico.data.search import tokens
 from portico.features.catalogue.rules import MAX_IMAGES, STATUSES, Product
 from portico.kinds import Kind, Record, currency, integer, items, money, states, text, texts, url
 from portico.resource.compiled import Compiled
-from portico.resource.fields import BooleanField
+from portico.resource.fields import BooleanField, Field
 from portico.resource.search import Indexed
 
 _IMAGE = {"url": "https://example.com/lamp.jpg", "alt": "The lamp, lit"}
@@ -160,6 +160,10 @@ class _Products(Compiled):
 
     def texts(self, row: Product) -> list[str]:
         return [row.name, row.description, row.status]
+
+    @property
+    def filed(self) -> Sequence[Field]:
+        return self.sent
 
     def ordering(self) -> list[Any]:
         return []

@@ -5,7 +5,7 @@ from portico.core.times import DAY, HOUR
 from portico.data.database import Database, Transaction
 from portico.environment import Environment
 from portico.features.access.storage import API_KEYS, CLIENTS, GRANTS, SIGNING_KEYS, TOKENS
-from portico.features.catalogue.storage import PRODUCTS, UPLOADS
+from portico.features.catalogue.storage import PRODUCTS
 from portico.features.events.audit import Audit, AuditFilter
 from portico.features.events.storage import DELIVERIES, WEBHOOKS
 from portico.features.mail.storage import MAILS
@@ -13,6 +13,7 @@ from portico.features.operations.events import BackedUp
 from portico.features.people.storage import INVITATIONS, USERS
 from portico.features.signin.rules import step_of
 from portico.features.signin.storage import AUTHENTICATORS, LINKS, PASSKEYS, SESSIONS
+from portico.resource.uploads import UPLOADS
 
 # An audit entry is stored with every change, and a flush with the counts of requests.
 _NEWEST = """

@@ -13,11 +13,11 @@ from portico.data.filtered_totals import EmptyBlocks
 from portico.data.table import Aging, Expiry
 from portico.environment import Environment
 from portico.features.access.storage import Clients
-from portico.features.catalogue.rules import KEPT as KEPT_UPLOADS
 from portico.features.events.storage import Deliveries, Events
 from portico.features.operations.requests import DAYS, FAILED_DAYS, HOURS
 from portico.features.people.rules import KEPT
 from portico.jobs.runner import Lease, Wait
+from portico.resource.uploads import KEPT as KEPT_UPLOADS
 
 Forget = Callable[[Transaction], Awaitable[bool]]
 """Removes some rows of one kind; returns whether there may be more."""

@@ -790,10 +790,11 @@ CREATE TABLE untold_imports (
     stored TEXT NOT NULL
 );
 
--- Files of products that were sent to pages, on their way in; `rejected` are rows that do not go in.
+-- Files of records that were sent to pages, on their way in; `rejected` are rows that do not go in.
 CREATE TABLE uploads (
     id BIGINT PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     token TEXT NOT NULL,
+    kind TEXT NOT NULL,
     account_id BIGINT NOT NULL,
     actor TEXT NOT NULL,
     name TEXT NOT NULL,

@@ -663,10 +663,11 @@ CREATE TABLE untold_imports (
     stored TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Files of products that were sent to pages, on their way in; `rejected` are rows that do not go in.
+-- Files of records that were sent to pages, on their way in; `rejected` are rows that do not go in.
 CREATE TABLE uploads (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     token TEXT NOT NULL,
+    kind TEXT NOT NULL,
     account_id INTEGER NOT NULL,
     actor TEXT NOT NULL,
     name TEXT NOT NULL,

@@ -1,15 +1,17 @@
-"""Use cases of uploaded product files: take in, store once checked, discard."""
+"""Uploaded files of records: taken in, checked, stored once their sender says so, discarded."""
 
 import asyncio
 import os
-from collections.abc import AsyncIterable, Iterator
+from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Iterator
 from contextlib import aclosing, suppress
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from portico.change import Change
-from portico.core.audit import Author
+from portico.core.audit import Actor, Author
+from portico.core.caller import Principal
 from portico.core.errors import (
     Conflict,
     NotFound,
@@ -19,28 +21,165 @@ from portico.core.errors import (
     Unavailable,
 )
 from portico.core.scopes import of_role
-from portico.core.times import MINUTE, SECOND
-from portico.data.database import Contended, Transaction, acting_for
-from portico.data.disk import exists
-from portico.environment import Environment
-from portico.features.catalogue.files import read_products
-from portico.features.catalogue.imports import check_in_batches, store_in_batches
-from portico.features.catalogue.rules import (
-    LOST,
-    MAX_BYTES,
-    MAX_FAULTS,
-    MAX_TOLD,
-    MAX_WAITING,
-    NO_COUNTS,
-    SILENT,
-    WAITING,
-    State,
-    Upload,
+from portico.core.times import DAY, MINUTE, SECOND
+from portico.core.users import User
+from portico.data.database import (
+    Contended,
+    Database,
+    Rank,
+    Signal,
+    Transaction,
+    acting_for,
 )
-from portico.features.catalogue.storage import Uploads
-from portico.features.people.storage import Users
-from portico.resource.file_rows import FileRow, ImportOutcome, Rejected, RowFault, form_of
-from portico.resource.imports import SMALL
+from portico.data.disk import exists
+from portico.data.queue import Queue
+from portico.data.table import LOADED_BOOLEAN, Table, json_form
+from portico.environment import Environment
+from portico.resource.compiled import Compiled
+from portico.resource.file_rows import (
+    FileRow,
+    ImportOutcome,
+    Rejected,
+    RowFault,
+    form_of,
+    read_rows,
+)
+from portico.resource.files import columns_of
+from portico.resource.imports import SMALL, check_in_batches, store_in_batches
+
+State = Literal["checking", "checked", "storing", "stored", "failed"]
+WAITING: Collection[State] = ("checking", "checked", "storing")
+"""The states in which the file is still needed."""
+
+MAX_BYTES = 100 * 1024 * 1024
+MAX_WAITING = 3
+"""The most files of one account that are not stored yet."""
+
+NO_COUNTS = {"line": 0, "done": 0, "inserted": 0, "updated": 0, "unchanged": 0, "faulty": 0}
+"""The counting fields of an `Upload`, before anything is counted."""
+
+KEPT = DAY
+SILENT = 15 * SECOND
+"""How long a worker may be silent before another process takes over its file."""
+LOST = MINUTE
+"""How long no worker may have been seen before a file counts as lost with its host."""
+
+MAX_TOLD = 1_000
+MAX_FAULTS = 10
+"""The most faulty rows listed for a file, and faults for a row: the others are only counted."""
+
+
+class Upload(msgspec.Struct, frozen=True):
+    """An uploaded file of records of a `kind`, and its progress. Times are epoch milliseconds.
+
+    The file is named `token`, in the data directory of the host that received it; only a process
+    that finds it there checks and stores it. `account_id` is an account in live, `actor` belongs to
+    this environment. The counts are first those of the check, then those of storing; `line` and
+    `done` say up to which line and byte.
+    """
+
+    id: int
+    token: str
+    kind: str
+    account_id: int
+    actor: Actor
+    name: str
+    updates: bool
+    size: int
+    state: State
+    created_at: int
+    """When it was uploaded, or storing it was requested: it is kept for a day from then on."""
+    seen_at: int = 0
+    """When a process last reported to be working on it."""
+    line: int = 0
+    done: int = 0
+    inserted: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    faulty: int = 0
+    problem: str = ""
+    """Why it failed as a whole."""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a process works on it, or should."""
+        return self.state in ("checking", "storing")
+
+
+UPLOADS = Table(
+    "uploads",
+    Upload,
+    forms={"actor": json_form(Actor), "updates": LOADED_BOOLEAN},
+    fixed=("token", "kind", "account_id", "actor", "name", "updates", "size"),
+)
+
+_LATEST = f"""
+SELECT {UPLOADS.columns} FROM uploads WHERE account_id = :account_id AND kind = :kind
+ORDER BY CASE WHEN state IN ({", ".join(f"'{state}'" for state in WAITING)}) THEN 0 ELSE 1 END,
+    id DESC
+LIMIT :limit"""
+_ALL = f"SELECT {UPLOADS.columns} FROM uploads ORDER BY id"
+_UNDER_WAY = "state IN ('checking', 'storing')"
+_OTHER = f"SELECT 1 FROM uploads WHERE {_UNDER_WAY} AND seen_at > :since AND id <> :id LIMIT 1"
+_MOVE = f"{UPLOADS.update} AND state = :state_before AND line = :line_before RETURNING id"
+_REPORT = "SELECT rejected FROM uploads WHERE id = :id"
+_TELL = "UPDATE uploads SET rejected = :rejected WHERE id = :id"
+
+_REJECTED = json_form(list[Rejected])
+
+
+class Uploads:
+    """The uploaded files of one environment."""
+
+    rank = Rank.REST
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self.queue = Queue(db, UPLOADS, due="seen_at", pending=_UNDER_WAY, channel="id = :id_{n}")
+        """Each file is a channel. A claim ends `SILENT` after the time of `seen_at`."""
+        self.signal = Signal()
+        """Rings when a file waits to be checked or stored."""
+
+    async def get(self, upload_id: int, tx: Transaction | None = None) -> Upload | None:
+        """The file with this id, if any. With `tx` it is locked until the transaction ends."""
+        return await UPLOADS.get(self._db, upload_id, tx)
+
+    async def latest(self, account_id: int, kind: str, limit: int) -> list[Upload]:
+        """The latest files of a kind from an account: waiting ones first, then newest first."""
+        values = {"account_id": account_id, "kind": kind, "limit": limit}
+        return UPLOADS.read_all(await self._db.all(_LATEST, values))
+
+    async def all(self) -> list[Upload]:
+        """Every file, oldest first. There are few, since each is removed after a day."""
+        return UPLOADS.read_all(await self._db.all(_ALL))
+
+    async def other_at_work(self, upload_id: int, since: int) -> bool:
+        """Whether another file is being processed, with progress since then."""
+        return await self._db.one(_OTHER, {"id": upload_id, "since": since}) is not None
+
+    async def add(self, tx: Transaction, upload: Upload) -> Upload:
+        """Stores a new file, ignoring its `id`; returns it with the assigned id."""
+        return await UPLOADS.add(tx, upload)
+
+    async def move(self, tx: Transaction, before: Upload, after: Upload) -> bool:
+        """Stores a file's progress; False if it is no longer as in `before`, since another process
+        has taken it over."""
+        values = UPLOADS.values(after)
+        known = {"state_before": before.state, "line_before": before.line}
+        return await tx.one(_MOVE, {**values, **known}) is not None
+
+    async def rejected(self, upload_id: int) -> list[Rejected]:
+        """The rejected rows that are reported."""
+        row = await self._db.one(_REPORT, {"id": upload_id})
+        return msgspec.json.decode(row[0], type=list[Rejected]) if row else []
+
+    async def report(self, tx: Transaction, upload_id: int, rejected: list[Rejected]) -> None:
+        """Stores the rejected rows to report."""
+        await tx.run(_TELL, {"id": upload_id, "rejected": _REJECTED.store(rejected)})
+
+    async def delete(self, tx: Transaction, upload_id: int) -> None:
+        """Deletes the row of a file."""
+        await tx.run(UPLOADS.delete, {"id": upload_id})
 
 
 def path_of(env: Environment, upload: Upload) -> Path:
@@ -65,15 +204,16 @@ async def is_lost(env: Environment, upload: Upload) -> bool:
 async def take_in(
     env: Environment,
     account_id: int,
+    kind: str,
     name: str,
     chunks: AsyncIterable[bytes],
     by: Author,
     *,
     updates: bool,
 ) -> Upload:
-    """Receives a file, to be checked by the job. If it does not arrive completely, nothing is kept.
-    Raises `Conflict` for more than `MAX_WAITING` files, `PayloadTooLarge`, `Unavailable`, and what
-    `chunks` raises."""
+    """Receives a file of a kind's records, to be checked by the job. If it does not arrive
+    completely, nothing is kept. Raises `Conflict` for more than `MAX_WAITING` files,
+    `PayloadTooLarge`, `Unavailable`, and what `chunks` raises."""
     own = [one for one in await env[Uploads].all() if one.account_id == account_id]
     waiting = [one for one in own if one.state in WAITING and not await is_lost(env, one)]
     if len(waiting) >= MAX_WAITING:
@@ -87,7 +227,7 @@ async def take_in(
             actor, now = change.by.actor, change.now
             await change.check()
             change.noted_elsewhere()
-            sent = Upload(0, token, account_id, actor, name, updates, size, "checking", now)
+            sent = Upload(0, token, kind, account_id, actor, name, updates, size, "checking", now)
             return await env[Uploads].add(change.tx, sent)
 
         upload = await env.change(by, work)
@@ -188,13 +328,16 @@ class _TakenOver(Exception):
     """Another process has taken over the file."""
 
 
+Account = Callable[[int], Awaitable[User | None]]
+
+
 class ProcessUploads:
     """The files of one environment in this data directory."""
 
-    def __init__(self, env: Environment, accounts: Environment) -> None:
-        """`accounts` is the environment of the accounts that have sent the files."""
+    def __init__(self, env: Environment, account: Account) -> None:
+        """`account` finds the accounts that have sent the files."""
         self._env = env
-        self._accounts = accounts
+        self._account = account
         self._signal = env[Uploads].signal.listener()
         self._wait = 0.0
 
@@ -231,7 +374,7 @@ class ProcessUploads:
         if not claimed:
             return
         (mine,) = claimed
-        work = _Work(env, self._accounts, mine, await env[Uploads].rejected(mine.id))
+        work = _Work(env, self._account, mine, await env[Uploads].rejected(mine.id))
         with suppress(_TakenOver, FileNotFoundError):  # another process has it, or it was discarded
             try:
                 await work.do(path_of(env, mine))
@@ -253,10 +396,10 @@ class _Work:
     """One pass over one file. `_upload` and `_rejected` are as stored, `_next` is what follows."""
 
     def __init__(
-        self, env: Environment, accounts: Environment, upload: Upload, rejected: list[Rejected]
+        self, env: Environment, account: Account, upload: Upload, rejected: list[Rejected]
     ) -> None:
         self._env = env
-        self._accounts = accounts
+        self._account = account
         self._upload = upload
         self._rejected = rejected
         self._next = upload, rejected
@@ -265,14 +408,18 @@ class _Work:
         """Checks the file, or stores the rows that are not stored yet. Raises `Conflict` if the
         file has another size than before: its end may have been lost in a power failure."""
         checking = self._upload.state == "checking"
+        store = self._env.stores.get(self._upload.kind)
+        if store is None:
+            raise Conflict(f"There is no kind {self._upload.kind} any more.")
+        kind: Compiled = store.kind
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size != self._upload.size:
                 stored = 0 if checking else self._upload.line
                 rest = f"the rows after line {stored:,}" if stored else "it"
                 raise Conflict(f"The server has lost part of the file: send {rest} again.")
-            form = form_of(file, self._upload.name, "product")
-            rows = read_products(file, form, update=self._upload.updates)
-            await (self._check(rows) if checking else self._store(rows))
+            form = form_of(file, self._upload.name, kind.words)
+            rows = read_rows(columns_of(kind), file, form, update=self._upload.updates)
+            await (self._check(kind, rows) if checking else self._store(kind, rows))
         await self.end("checked" if checking else "stored")
 
     async def end(self, state: State, problem: str = "") -> None:
@@ -285,23 +432,23 @@ class _Work:
         if state != "checked":
             path_of(self._env, self._upload).unlink(missing_ok=True)
 
-    async def _check(self, rows: Iterator[FileRow]) -> None:
+    async def _check(self, kind: Compiled, rows: Iterator[FileRow]) -> None:
         self._next = msgspec.structs.replace(self._upload, **NO_COUNTS), []
-        async for outcome in check_in_batches(self._env, rows, SMALL):
+        by = await self._sender(kind)
+        async for outcome in check_in_batches(self._env, kind, rows, by, SMALL):
             self._count(*self._next, outcome)
             if self._env.clock() - self._upload.seen_at >= _PROGRESS_EVERY:
                 async with self._env.db.transaction() as tx:
                     await self._write(tx)
                 self._upload, self._rejected = self._next
 
-    async def _store(self, rows: Iterator[FileRow]) -> None:
-        by, line = Author(self._upload.actor), self._upload.line
-        await self._require_permission()
-        batches = store_in_batches(self._env, rows, by, SMALL, self._keep, line)
+    async def _store(self, kind: Compiled, rows: Iterator[FileRow]) -> None:
+        by, line = await self._sender(kind), self._upload.line
+        batches = store_in_batches(self._env, kind, rows, by, SMALL, self._keep, line)
         async with aclosing(batches):
             async for _ in batches:
                 self._upload, self._rejected = self._next
-                await self._require_permission()
+                await self._sender(kind)
 
     async def _keep(self, change: Change, outcome: ImportOutcome) -> None:
         change.noted_elsewhere()
@@ -331,16 +478,26 @@ class _Work:
         if rejected is not self._rejected:
             await self._env[Uploads].report(tx, following.id, rejected)
 
-    async def _require_permission(self) -> None:
-        """Raises `PermissionDenied` if the account that sent the file may no longer change
-        products."""
-        user = await self._accounts[Users].get(self._upload.account_id)
-        if (
-            user is None
-            or user.suspended_at is not None
-            or "write:products" not in of_role(user.role)
-        ):
-            raise PermissionDenied("The account that sent this file may no longer change products.")
+    async def _sender(self, kind: Compiled) -> Author:
+        """The account that sent the file, as it is now. Raises `PermissionDenied` if it may no
+        longer change such records."""
+        user, actor = await self._account(self._upload.account_id), self._upload.actor
+        if user is None or user.suspended_at is not None or kind.writes not in of_role(user.role):
+            many = kind.many.replace("-", " ")
+            raise PermissionDenied(f"The account that sent this file may no longer change {many}.")
+        principal = Principal(
+            user_id=actor.user_id or user.id,
+            email=user.email,
+            name=user.name,
+            role=user.role,
+            plan=user.plan,
+            scopes=of_role(user.role),
+            read_only=False,
+            credential="session",
+            credential_id=actor.credential_id or 0,
+            expires_at=None,
+        )
+        return Author(actor, principal)
 
 
 def _faults(row: FileRow) -> list[RowFault]:
