@@ -64,7 +64,7 @@ def accepted(rule: Callable[[str], str], text: str) -> bool:
 
 @pytest.mark.parametrize("name", EXACT)
 @given(text=tiny | edges | st.text(max_size=40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_text_matches_exactly_when_the_rule_accepts_it(name: str, text: str) -> None:
     pattern, rule = EXACT[name]
     if name == "language" and len(text) > users.MAX_LANGUAGE_LENGTH:
@@ -74,7 +74,7 @@ def test_a_text_matches_exactly_when_the_rule_accepts_it(name: str, text: str) -
 
 @pytest.mark.parametrize("name", WIDER)
 @given(data=st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_rule_accepts_what_matches_but_for_the_alternatives_that_are_wider(
     name: str, data: st.DataObject
 ) -> None:
@@ -83,45 +83,6 @@ def test_the_rule_accepts_what_matches_but_for_the_alternatives_that_are_wider(
         pattern = pattern.replace(f"|{wider}", "")
     text = data.draw(st.from_regex(pattern, fullmatch=True))
     assert not matches(pattern, text) or accepted(rule, text)
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "valid"),
-    [
-        *(("address", f"https://a.example:{port}/x", True) for port in ("1", "080", "65535")),
-        *(("address", f"https://a.example:{port}", False) for port in ("0", "00000", "65536")),
-        ("e-mail", "ada@example.com", True),
-        ("e-mail", f"{'a' * 64}@example.com", True),
-        ("e-mail", f"{'a' * 65}@example.com", False),
-        ("e-mail", f"a@{'b' * 60}.{'c' * 60}.{'d' * 60}.{'e' * 60}.{'f' * 4}.com", True),
-        ("e-mail", f"a@{'b' * 60}.{'c' * 60}.{'d' * 60}.{'e' * 60}.{'f' * 5}.com", False),
-        ("e-mail", "a.@example.com", False),
-        ("e-mail", "ada@example.invalid", False),
-        ("e-mail", "ada@localhost", False),
-        ("e-mail", "ada@ex--ample.com", False),
-        ("e-mail", "ada@example.x9", False),
-        ("e-mail", "почта@пример.рф", True),
-        ("e-mail", "ada@xn--e1afmkfd.xn--p1ai", True),
-        ("password", "Passw0rd", True),
-        ("password", "Passw0r", False),
-        ("password", "Pa0" + "x" * 125, True),
-        ("password", "Pa0" + "x" * 126, False),
-        ("password", "password1", False),
-        ("password", "Юлия1234", True),
-        ("password", "Pa0" + "e\u0301" * 125, True),
-        ("address", "HTTP://127.0.0.1:8080/a?b=c#d", True),
-        ("address", f"https://example.com/{'a' * 2028}", True),
-        ("address", f"https://example.com/{'a' * 2029}", False),
-        ("address", "https://[::1]:8443/x", True),
-        ("address", "https://[fe80::1%25eth0]/", False),
-        ("address", "https://user:pass@example.com/", False),
-        ("address", "https://example.com/%zz", False),
-    ],
-)
-def test_pattern_and_rule_agree_at_their_edges(name: str, text: str, valid: bool) -> None:  # noqa: FBT001 - a table
-    pattern, rule = WIDER[name]
-    assert matches(pattern, text) is valid
-    assert accepted(rule, text) is valid
 
 
 # All texts of both documents
@@ -151,6 +112,13 @@ TEXTS = (
     *("2027-01-31T08:15:30Z", "2027-01-31t08:15:30.123456789z", "2027-01-31T08:15:30-05:30"),
     *("2027-01-31T08:15:30.1234567890Z", "2027-06-30T23:59:60Z", "2027-02-29T08:15:30Z"),
     *("2027-01-31 08:15:30Z", "2027-01-31T08:15:30", "2027-01-31", "9999-12-31T23:59:59+00:00"),
+    *(f"https://a.example:{port}" for port in ("1", "080/x", "65535", "0", "00000", "65536")),
+    *(f"https://example.com/{'a' * length}" for length in (2028, 2029)),
+    *("https://user:pass@example.com/", "https://[fe80::1%25eth0]/", "https://a.b/%zz"),
+    *(f"{'a' * length}@example.com" for length in (64, 65)),
+    *(f"a@{'.'.join(letter * 60 for letter in 'bcde')}.{'f' * length}.com" for length in (4, 5)),
+    *("a.@example.com", "ada@example.invalid", "ada@ex--ample.com", "ada@example.x9"),
+    *("Passw0r", "password1", *(f"Pa0{'x' * length}" for length in (125, 126))),
     *("product.*", "product.created,user.*", "product.created, user.*", "webhook.*", "*"),
 )
 """Texts of every kind that some rule knows, and some beside each."""
