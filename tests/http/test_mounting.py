@@ -14,7 +14,7 @@ from portico.features.access.oauth_responder import OAuthResponder
 from portico.features.catalogue.products import PRODUCTS
 from portico.features.people import endpoints as people_endpoints
 from portico.resource.routes import routes as routes_of
-from portico.web.router import Router
+from portico.web.router import Router, host_name
 from portico.web.routing import Access, AnyRoute, Mount
 
 LIVE = SimpleNamespace(name="live")
@@ -119,3 +119,20 @@ def test_what_is_too_long_to_be_a_host_is_none_and_is_not_remembered() -> None:
     finally:
         tracemalloc.stop()
     assert taken < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("API.example.com.:443", "api.example.com"),
+        ("api.example.com:", "api.example.com"),
+        ("api.example.com:8443", "api.example.com:8443"),
+        ("api.example.com..", "api.example.com."),
+        ("api.example.com:0443", "api.example.com:0443"),
+        ("[::1]", "[::1]"),
+        ("[2001:DB8::1]:443", "[2001:db8::1]"),
+        ("", ""),
+    ],
+)
+def test_spellings_of_a_host_are_one_name(spelling: str, name: str) -> None:
+    assert host_name(spelling) == name

@@ -65,8 +65,7 @@ async def test_least_recently_used_go_first() -> None:
     assert found == [0, *range(101 - len(found), 100)]
 
 
-@pytest.mark.parametrize("coding", ["identity", "gzip"])
-@pytest.mark.parametrize("size", [150, 338, 4_000])
+@pytest.mark.parametrize(("size", "coding"), [(338, "identity"), (4_000, "gzip")])
 async def test_what_is_asked_for_once_drives_nothing_out(size: int, coding: str) -> None:
     kept, one = Representations(100_000), endpoint(size)
     asked = [request(number, **{"accept-encoding": coding}) for number in range(1_000)]
