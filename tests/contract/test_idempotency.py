@@ -78,10 +78,10 @@ async def test_a_repeated_post_has_one_effect_and_one_answer_without_its_secret(
     assert not [secret for secret in secrets if secret in str(await api.state())]
 
 
-@pytest.mark.parametrize("path", [*KINDS, ROTATE])
-async def test_one_of_twenty_processes_with_one_key_has_an_effect(api: Api, path: str) -> None:
+@pytest.mark.parametrize("path", ["/products", ROTATE])
+async def test_one_of_ten_processes_with_one_key_has_an_effect(api: Api, path: str) -> None:
     admin = await api.caller("admin")
-    places = [api.beside() for _ in range(20)]
+    places = [api.beside() for _ in range(10)]
     answers = await asyncio.gather(
         *(
             Caller(place, admin.user, admin.record, admin.key, "live").post(
@@ -90,11 +90,11 @@ async def test_one_of_twenty_processes_with_one_key_has_an_effect(api: Api, path
             for place in places
         )
     )
-    assert [answer.status_code for answer in answers] == [201] * 20
+    assert [answer.status_code for answer in answers] == [201] * 10
     assert len({answer.json()["data"]["id"] for answer in answers}) == 1
-    assert sorted(map(replayed, answers)) == [False] + [True] * 19
+    assert sorted(map(replayed, answers)) == [False] + [True] * 9
     shown = [name for answer in answers for name in SECRETS if name in answer.json()["data"]]
-    assert len(shown) == (0 if path in ("/users", "/products") else 1)
+    assert len(shown) == (path == ROTATE)
 
 
 # What a key belongs to

@@ -157,6 +157,7 @@ async def test_unauthenticated_requests_count_by_address_on_free(api: Api) -> No
     assert window(await api.stranger("203.0.113.8:1000").get("/users/me"))[1] == 29
 
 
+@pytest.mark.one_engine
 async def test_an_ipv6_network_of_64_bits_and_an_ipv4_address_in_both_forms_are_one_address(
     api: Api,
 ) -> None:
@@ -170,6 +171,7 @@ async def test_an_ipv6_network_of_64_bits_and_an_ipv4_address_in_both_forms_are_
             refused(await api.stranger(other).get("/users/me"), 401)
 
 
+@pytest.mark.one_engine
 async def test_an_ipv6_network_of_48_bits_has_ten_times_as_much_together(api: Api) -> None:
     for number in range(10):
         await exhaust(api.stranger(f"[2001:db8:1:{number:x}::1]:1"))
