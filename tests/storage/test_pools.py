@@ -1,6 +1,7 @@
 """Connections for point reads, for writes and for slow reads: nobody waits for another group's."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 
@@ -133,6 +134,20 @@ async def test_who_goes_away_takes_no_connection_along(database: PostgresDatabas
         rows = await asyncio.gather(*(database.one("SELECT 7") for _ in callers))
     assert [row and row[0] for row in rows] == [7] * len(callers)
     assert in_use(database)["point"] == (0, 0)
+
+
+async def test_process_that_stands_still_gets_the_connection_that_came_meanwhile(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stand_still() -> None:
+        await asyncio.sleep(0)  # until the other has asked
+        time.sleep(2.3)  # noqa: ASYNC251 - nothing else goes on either
+
+    monkeypatch.setattr("portico.data.postgres.engine.CONNECT_SECONDS", 2.0)
+    database = PostgresDatabase(url, "public")
+    await database.open()
+    await asyncio.gather(write(database, "SELECT 1"), stand_still())
+    await database.close()
 
 
 @asynccontextmanager

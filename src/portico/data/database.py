@@ -7,14 +7,42 @@ with `:name` parameters. The constants below are the fragments in which the two 
 
 import asyncio
 from array import array
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from enum import IntEnum
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 from weakref import WeakSet
 
 import msgspec
+
+STEPS = 10
+"""The number of steps in which a timeout is counted."""
+
+
+@asynccontextmanager
+async def in_time(seconds: float) -> AsyncIterator[None]:
+    """Raises `TimeoutError` if the block takes longer than this many seconds.
+
+    A process that is paused, or gets no processor, has not seen an answer that has arrived
+    meanwhile. So any such pause counts as at most one step.
+    """
+    loop = asyncio.get_running_loop()
+    step: asyncio.TimerHandle
+
+    def wait(steps: int) -> None:
+        nonlocal step
+        if steps:
+            step = loop.call_later(seconds / STEPS, wait, steps - 1)
+        else:
+            limit.reschedule(loop.time())
+
+    async with asyncio.timeout(None) as limit:
+        wait(STEPS)
+        try:
+            yield
+        finally:
+            step.cancel()
 
 
 class Waiter:

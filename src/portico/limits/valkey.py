@@ -22,6 +22,7 @@ from valkey.exceptions import (
 from portico.core.errors import FAILING, Unavailable
 from portico.core.plans import UNLIMITED, Plan, Use, Verdict, judge, judge_all
 from portico.core.times import DAY, MINUTE, month_of
+from portico.data.database import in_time
 from portico.limits.guard import HELD, Backoff, GuardEntry
 from portico.limits.protocol import ACCOUNT, LIMITED, Caller, Claims, Guards, network_of, spelled
 from portico.limits.valkey_client import (
@@ -29,7 +30,6 @@ from portico.limits.valkey_client import (
     PASSING,
     Command,
     answer_of,
-    in_time,
     readable,
     recover,
     store,

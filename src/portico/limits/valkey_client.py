@@ -5,10 +5,9 @@ cluster.
 `recover` and `close`.
 """
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -19,35 +18,7 @@ from valkey.crc import key_slot
 from valkey.exceptions import InvalidResponse, ReadOnlyError, ResponseError, ValkeyError
 
 from portico.core.networks import read_store_url
-
-STEPS = 10
-"""The number of steps in which a timeout is counted."""
-
-
-@asynccontextmanager
-async def in_time(seconds: float) -> AsyncIterator[None]:
-    """Raises `TimeoutError` if the block takes longer than this many seconds.
-
-    A process that is paused, or gets no processor, has not seen an answer that has arrived
-    meanwhile. So any such pause counts as at most one step.
-    """
-    loop = asyncio.get_running_loop()
-    step: asyncio.TimerHandle
-
-    def wait(steps: int) -> None:
-        nonlocal step
-        if steps:
-            step = loop.call_later(seconds / STEPS, wait, steps - 1)
-        else:
-            limit.reschedule(loop.time())
-
-    async with asyncio.timeout(None) as limit:
-        wait(STEPS)
-        try:
-            yield
-        finally:
-            step.cancel()
-
+from portico.data.database import in_time
 
 ANSWER_SECONDS = 1.0
 """How long one exchange may take, including a new connection."""

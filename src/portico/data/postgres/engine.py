@@ -28,6 +28,7 @@ from portico.data.database import (
     Signal,
     Transaction,
     Version,
+    in_time,
 )
 from portico.data.postgres.batches import VERSION_SECONDS, ListVersions, Rows
 from portico.data.postgres.hosts import CONNECT_SECONDS, Hosts, each_host, identity, is_same, reason
@@ -378,7 +379,7 @@ class PostgresDatabase:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(BEAT_SECONDS):
                         await gone.wait()
-                async with asyncio.timeout(SILENT_SECONDS):
+                async with in_time(SILENT_SECONDS):
                     await self._beat(connection)
         except TimeoutError:
             return True

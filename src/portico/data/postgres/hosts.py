@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import asyncpg
 
 from portico.core.networks import read_store_url
+from portico.data.database import in_time
 
 CONNECT_SECONDS = 3.0
 RETRY_SECONDS = 0.25
@@ -112,7 +113,7 @@ class Hosts:
         all are asked at the same time, and again while one is silent, for `CONNECT_SECONDS`.
         `options` are those of an asyncpg pool. Raises asyncpg's errors, and `NotPrimary`."""
         url = self._urls[0]
-        async with asyncio.timeout(CONNECT_SECONDS):
+        async with in_time(CONNECT_SECONDS):
             if len(self._urls) > 1:
                 url, timeline, connection = await self._primary(options)
                 while timeline < self._timeline:  # another task has found its successor meanwhile

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 import asyncpg
 
-from portico.data.database import NOTHING, Params, PoolUse, Reader, Row, T
+from portico.data.database import NOTHING, Params, PoolUse, Reader, Row, T, in_time
 from portico.data.postgres.hosts import Hosts
 from portico.data.postgres.statements import OUTAGES, Statements, call, read_faults
 
@@ -143,7 +143,7 @@ class Pool:
         self._waiting += 1
         connection = None
         try:
-            async with asyncio.timeout(self._timeouts):
+            async with in_time(self._timeouts):
                 while connection is None:
                     if self._idle:  # returned while this caller asked the server for another
                         connection = self._living(self._idle.pop()[0])

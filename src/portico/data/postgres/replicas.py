@@ -25,6 +25,7 @@ from portico.data.database import (
     ReplicaState,
     Row,
     acting_for,
+    in_time,
 )
 from portico.data.postgres.hosts import Hosts, identity, is_same, reason
 from portico.data.postgres.pool import Pool, PoolReads
@@ -230,10 +231,10 @@ class Replica:
     async def _follow(self, connection: Any) -> str:
         """Asks for its position until that fails; returns the word for why it did."""
         try:
-            async with asyncio.timeout(SILENT_SECONDS):
+            async with in_time(SILENT_SECONDS):
                 database = await identity(connection)
             while True:
-                async with asyncio.timeout(SILENT_SECONDS):
+                async with in_time(SILENT_SECONDS):
                     timeline, self._position = await connection.fetchrow(_REPLAYED)
                 self._word = self._judge(database, timeline)
                 await asyncio.sleep(BEAT_SECONDS)
