@@ -68,11 +68,6 @@ def early_in_a_minute() -> None:
     until(lambda: time.time() % 60 < 50, "the next minute")
 
 
-def early_in_a_day() -> None:
-    """The same for counts per day."""
-    until(lambda: time.time() % 86_400 < 86_350, "the next day")
-
-
 class Turns:
     """How often other tasks had a turn of the event loop."""
 

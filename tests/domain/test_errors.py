@@ -1,6 +1,5 @@
 """The exceptions that every layer raises."""
 
-from portico.core import errors
 from portico.core.errors import PorticoError
 from portico.features.services.forward import UpstreamError
 
@@ -31,9 +30,3 @@ CODES = {
 def test_every_error_has_the_code_that_clients_rely_on() -> None:
     kinds = {*PorticoError.__subclasses__(), *UpstreamError.__subclasses__()} - {UpstreamError}
     assert {kind.__name__: kind.code for kind in kinds} == CODES
-
-
-def test_errors_that_tell_the_caller_what_to_do_next_carry_it() -> None:
-    assert errors.MethodNotAllowed("No.", ["GET", "POST"]).allow == ("GET", "POST")
-    assert errors.RateLimited("Slower.", retry_after=42).retry_after == 42
-    assert errors.Unavailable("Soon.").retry_after == 1

@@ -50,21 +50,6 @@ def test_a_verdict_follows_the_rules(
         assert judge(plan, *used, now_ms, admitted=False) == expected
 
 
-def test_the_wait_is_told_in_whole_seconds_and_never_less_than_one() -> None:
-    plan = Plan("any", 1, 100)
-    assert judge(plan, 1, 1, NOON, admitted=False).retry_after == 60
-    assert judge(plan, 1, 1, NOON + 1, admitted=False).retry_after == 60
-    assert judge(plan, 1, 1, NOON + 59_000, admitted=False).retry_after == 1
-    assert judge(plan, 1, 1, NOON + 59_999, admitted=False).retry_after == 1
-
-
-def test_where_both_windows_are_exhausted_the_wait_is_for_the_day() -> None:
-    verdict = judge(Plan("any", 1, 1), 1, 1, NOON, admitted=False)
-    assert verdict == Verdict(
-        admitted=False, limit=1, remaining=0, reset=NOON // 1000 + 43_200, retry_after=43_200
-    )
-
-
 def test_where_several_refuse_the_wait_is_for_the_last_to_let_it_pass() -> None:
     by_the_day, by_the_minute = Use(Plan("any", 9, 1), 1, 1), Use(Plan("any", 1, 9), 1, 1)
     for uses in ([by_the_day, by_the_minute], [by_the_minute, by_the_day]):

@@ -18,6 +18,8 @@ from reliability.boundless import beside, boundless
 from reliability.crash.truth import of_postgres
 from servers import PostgresServer
 
+pytestmark = pytest.mark.xdist_group("revocation")  # they share their servers
+
 SOON_SECONDS = 1.0
 PASSWORD = "Correct horse 1"
 PATHS = {"base": "v1", "sandbox": "sandbox/v1", "auth": "auth", "dashboard": "dashboard"}
@@ -129,12 +131,6 @@ def by_key(pair: Pair, email: str) -> tuple[Headers, int]:
     return {"authorization": f"Bearer {made['key']}"}, made["id"]
 
 
-def by_session(pair: Pair, email: str) -> tuple[Headers, int]:
-    answer = pair.post("/v1/sessions", {"email": email, "password": PASSWORD})
-    cookie = answer.headers["set-cookie"].partition(";")[0]
-    return {"cookie": cookie}, 0
-
-
 def by_login(pair: Pair, email: str) -> tuple[Headers, int]:
     tokens = pair.post("/auth/login", {"email": email, "password": PASSWORD}).json
     bearer = f"Bearer {tokens['access_token']}"
@@ -160,11 +156,6 @@ def revoke_key(account: Account) -> None:
     account.pair.here.installation.told("keys", "revoke", str(account.key_id))
 
 
-def sign_out(account: Account) -> None:
-    here = account.pair.here
-    assert here.ask("/v1/sessions", method="DELETE", headers=account.headers).status == 204
-
-
 def refresh_twice(account: Account) -> None:
     body = {"refresh_token": account.headers["x-refresh"]}
     statuses = [account.pair.post("/auth/refresh", body).status for _ in "12"]
@@ -175,13 +166,10 @@ def refresh_twice(account: Account) -> None:
     ("hearing", "credential", "take", "refusal"),
     [
         (heard, by_key, delete_user, 401),
-        (heard, by_key, revoke_key, 401),
-        (heard, by_session, sign_out, 401),
         (heard, by_login, refresh_twice, 401),
         (listeners_ended, by_key, take_role, 403),
         (listeners_ended, by_login, change_password, 401),
         (listeners_frozen, by_key, revoke_key, 401),
-        (listeners_frozen, by_session, change_password, 401),
     ],
 )
 def test_what_is_taken_away_is_refused_everywhere_within_a_second_for_good(

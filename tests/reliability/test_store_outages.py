@@ -4,7 +4,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import asyncpg
 import pytest
@@ -13,7 +13,6 @@ from listening import listening
 from operating import Service, until
 from portico.core.errors import Unavailable
 from portico.data.postgres.engine import (
-    SLOW_CONNECTIONS,
     STATEMENT_SECONDS,
     WRITE_CONNECTIONS,
     PostgresDatabase,
@@ -140,13 +139,6 @@ def test_postgresql_may_freeze_and_thaw(caller: Caller, postgres: PostgresServer
     assert caller.slowest < FROZEN_SECONDS
 
 
-def used(caller: Caller, metric: str, pool: str) -> float:
-    """What the metrics tell of a pool of connections to the live database."""
-    labels = f'{{environment="live",pool="{pool}"}}'
-    told = caller.service.ask("/metrics").text
-    return float(told.partition(f"portico_database_{metric}{labels} ")[2].partition("\n")[0])
-
-
 def while_locked(caller: Caller, lock: str, work: Callable[[], None]) -> None:
     """Does the work while another session holds a lock."""
 
@@ -169,22 +161,6 @@ def test_writes_to_a_locked_table_get_503_and_reads_go_on(caller: Caller) -> Non
 
     while_locked(caller, "LOCK TABLE portico_live.products IN EXCLUSIVE MODE", ask)
     assert caller.slowest < LONGEST_SECONDS
-
-
-def test_slow_reads_that_wait_hold_up_nobody_else(caller: Caller) -> None:
-    def ask() -> None:
-        found.extend(pool.submit(caller.read, READS[-1]) for _ in range(SLOW_CONNECTIONS + 2))
-        until(lambda: used(caller, "waiting", "slow") == 2, "all slow connections in use")
-        for path in ("/v1/products/1", "/v1/products?status=draft"):
-            assert caller.read(path) == 200
-        key, name = caller.service.installation.key, {"name": "Ada"}
-        assert caller.service.ask("/v1/users/1", method="PATCH", key=key, body=name).status == 200
-        assert used(caller, "connections_in_use", "slow") == SLOW_CONNECTIONS
-
-    found: list[Future[int]] = []
-    with ThreadPoolExecutor(SLOW_CONNECTIONS + 2) as pool:
-        while_locked(caller, "LOCK TABLE portico_live.product_words", ask)
-    assert {one.result() for one in found} <= {200, 503}
 
 
 async def test_server_that_takes_no_writes_any_more_is_connected_to_anew(

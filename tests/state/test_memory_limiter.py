@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from portico.core.plans import Plan, Use, Verdict, judge, judge_all
 from portico.core.times import month_of
 from portico.limits.memory import STRANGERS_AT_ONCE, MemoryLimiter
-from portico.limits.protocol import ACCOUNT, ADDRESS, NETWORK, VISITOR, Caller, read_caller, spelled
+from portico.limits.protocol import ACCOUNT, ADDRESS, NETWORK, VISITOR, Caller, spelled
 
 MINUTE, DAY = 60_000, 86_400_000
 MIDNIGHT = 20_800 * DAY
@@ -193,29 +193,3 @@ def test_request_that_waited_over_midnight_counts_on_the_new_day() -> None:
     assert take(limiter, (ACCOUNT, 1), ONE, MIDNIGHT - 1).admitted
     for number in (1, 2):
         assert not take(limiter, (ACCOUNT, number), ONE, MIDNIGHT).admitted
-
-
-def test_made_up_visitors_are_bounded_in_memory_and_in_what_is_stored_at_once() -> None:
-    limiter = MemoryLimiter()
-    take(limiter, (ACCOUNT, 1), ONE, MIDNIGHT)
-    for number in range(STRANGERS_KEPT + 2_000):
-        take(limiter, (VISITOR, str(number)), ONE, MIDNIGHT)
-    batches = list(iter(limiter.changes, []))
-    assert max(map(len, batches)) <= STRANGERS_AT_ONCE + 1
-    assert sum(map(len, batches)) == STRANGERS_KEPT + 1
-    assert take(limiter, (ACCOUNT, 1), ONE, MIDNIGHT).admitted is False
-
-
-def test_rows_of_an_earlier_release_still_count() -> None:
-    minute, day = MIDNIGHT // MINUTE, MIDNIGHT // DAY
-    limiter = MemoryLimiter()
-    addresses = ("address:192.0.2.1", "address:2001:db8::")
-    texts = ("user:17", *addresses, "pages:17", "client:3", "mail:1:9")
-    unknown = ("sign-in:abc", "sign-in-from:192.0.2.1", "pages:192.0.2.1", "nothing", "")
-    limiter.restore([(text, minute, 1, day, 1) for text in (*texts, *unknown)])
-    assert limiter.changes() == []
-    for text in texts:
-        caller = read_caller(text)
-        assert caller is not None
-        assert spelled(caller) == text
-        assert take(limiter, caller, ONE, MIDNIGHT).admitted is False

@@ -64,26 +64,6 @@ def test_a_notice_moves_what_it_names_and_all_where_that_is_not_known(
     assert moved(notices, lambda: notices.hear(text)) == told
 
 
-def test_nothing_holds_before_it_is_known_that_notices_come(seconds: Seconds) -> None:
-    notices = Notices(seconds)
-    assert not notices.complete
-    assert moved(notices, lambda: None) == ALL
-    assert notices.version(()) != notices.version(())
-    assert notices.end(notices.begin(), 0, TABLE)
-    assert moved(notices, lambda: None) == set()
-
-
-def test_what_is_known_holds_for_a_second_from_when_it_was_asked(
-    notices: Notices, seconds: Seconds
-) -> None:
-    check = notices.begin()
-    seconds.now += 0.9
-    assert notices.end(check, 7, TABLE)
-    assert moved(notices, lambda: None) == set()
-    seconds.now += 0.1
-    assert moved(notices, lambda: None) == ALL
-
-
 def test_a_notice_on_its_way_is_waited_for(notices: Notices, seconds: Seconds) -> None:
     def come_late() -> None:
         assert not notices.end(notices.begin(), 8, TABLE)

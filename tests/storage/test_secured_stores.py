@@ -3,19 +3,14 @@
 import os
 import secrets
 import shutil
+import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlencode
 
 import asyncpg
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from portico.core.errors import Unavailable
 from portico.core.plans import Plan
@@ -35,16 +30,6 @@ SETTINGS = {
 }
 
 
-def named(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-
-
-def _uses(signs: bool) -> x509.KeyUsage:  # noqa: FBT001 - as the extension has it
-    others = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
-    rest = dict.fromkeys((*others, "crl_sign", "encipher_only", "decipher_only"), False)
-    return x509.KeyUsage(digital_signature=True, key_cert_sign=signs, **rest)
-
-
 @dataclass(frozen=True)
 class Authority:
     """An authority, what it signed for a server at 127.0.0.1, and for the client."""
@@ -53,38 +38,23 @@ class Authority:
 
     def __post_init__(self) -> None:
         self.directory.mkdir()
-        own = ec.generate_private_key(ec.SECP256R1())
-        for name in ("ca", "server", CLIENT):
-            key = own if name == "ca" else ec.generate_private_key(ec.SECP256R1())
-            now = datetime.now(UTC)
-            certificate = (
-                x509.CertificateBuilder(named("ca"), named(name), key.public_key())
-                .serial_number(x509.random_serial_number())
-                .not_valid_before(now - timedelta(hours=1))
-                .not_valid_after(now + timedelta(days=1))
-                .add_extension(
-                    x509.BasicConstraints(ca=key is own, path_length=None), critical=True
-                )
-                .add_extension(
-                    x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]),
-                    critical=False,
-                )
-                .add_extension(
-                    x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
-                )
-                .add_extension(
-                    x509.AuthorityKeyIdentifier.from_issuer_public_key(own.public_key()),
-                    critical=False,
-                )
-                .add_extension(_uses(key is own), critical=True)
-                .sign(own, hashes.SHA256())
-            )
-            pem = serialization.Encoding.PEM
-            self.file(f"{name}.pem").write_bytes(certificate.public_bytes(pem))
-            self.file(f"{name}.key").touch(mode=0o600)
-            plain = serialization.NoEncryption()
-            kind = serialization.PrivateFormat.PKCS8
-            self.file(f"{name}.key").write_bytes(key.private_bytes(pem, kind, plain))
+        self._certify("ca", "-addext", "basicConstraints=critical,CA:TRUE")
+        for name in ("server", CLIENT):
+            self._certify(name, "-CA", "ca.pem", "-CAkey", "ca.key")
+
+    def _certify(self, name: str, *options: str) -> None:
+        request = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+        ]
+        files = ["-nodes", "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}"]
+        names = ["-addext", "subjectAltName=IP:127.0.0.1", *options]
+        subprocess.run([*request, *files, *names], cwd=self.directory, check=True)
 
     def file(self, name: str) -> Path:
         return self.directory / name

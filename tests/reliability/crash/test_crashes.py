@@ -126,7 +126,7 @@ class Series:
         ]
         for thread in threads:
             thread.start()
-        enough = self.random.choice([1, 50, 50, 400])  # of the start, or of what the counters wait
+        enough = self.random.choice([1, 50, 50, 150])  # of the start, or of what the counters wait
         until(lambda: sum(client.acknowledged for client in self.clients) >= enough)
         threads[0].join(self.random.uniform(0, 0.1))
         self.killed = time.monotonic()
