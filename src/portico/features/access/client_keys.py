@@ -11,8 +11,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, RSAKey
 
 from portico.core.errors import BrokenRule
-from portico.core.secrets import from_base64url
-from portico.features.access.signing import MAX_LENGTH
+from portico.features.access.signing import unverified
 
 ALGORITHMS = {"RS256": "RSA", "ES256": "EC"}
 """The algorithms that clients may sign with, and the type of key of each."""
@@ -108,26 +107,20 @@ def _fits(key: RSAPublicKey) -> bool:
     return key.key_size in _RSA_BITS and exponent.bit_length() <= _EXPONENT_BITS
 
 
-def claimed_subject(assertion: str) -> str | None:
-    """Whose assertion this claims to be; it is not verified."""
-    try:
-        claims = msgspec.json.decode(from_base64url(assertion.split(".")[1]), type=_Subject)
-    except (ValueError, IndexError, RecursionError):
-        return None
-    return claims.sub
-
-
 class _Subject(msgspec.Struct):
     sub: str
 
 
+def claimed_subject(assertion: str) -> str | None:
+    """Whose assertion this claims to be; it is not verified."""
+    claims = unverified(assertion, 1, _Subject)
+    return None if claims is None else claims.sub
+
+
 def signed_claims(assertion: str, keys: Sequence[Key]) -> AssertionClaims | None:
     """The claims of an assertion, if one of the keys has signed it."""
-    if len(assertion) > MAX_LENGTH:
-        return None
-    try:
-        header = msgspec.json.decode(from_base64url(assertion.partition(".")[0]), type=_Header)
-    except (ValueError, RecursionError):
+    header = unverified(assertion, 0, _Header)
+    if header is None:
         return None
     for key in keys:
         if ALGORITHMS.get(header.alg) != key.key_type or key.alg not in (None, header.alg):

@@ -7,7 +7,7 @@ time to fetch it. Older keys stay published until the last token that they signe
 import os
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -270,36 +270,38 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
     typ: str
 
 
-def claimed_issuer(token: str) -> str | None:
-    """The `iss` of a token that is not verified."""
-    if len(token) > MAX_LENGTH:
-        return None
-    try:
-        return msgspec.json.decode(from_base64url(token.split(".")[1]), type=_Issued).iss
-    except (ValueError, RecursionError):
-        return None
-
-
 class _Issued(msgspec.Struct):
     iss: str
 
 
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def unverified(token: str, part: int, shape: type[S]) -> S | None:
+    """The header (0) or the claims (1) of a token that nobody has verified; None if they cannot be
+    read."""
+    parts = token.split(".", 3)
+    if len(token) > MAX_LENGTH or len(parts) != 3:
+        return None
+    try:
+        return msgspec.json.decode(from_base64url(parts[part]), type=shape)
+    except (ValueError, RecursionError):
+        return None
+
+
+def claimed_issuer(token: str) -> str | None:
+    """The `iss` of a token that is not verified."""
+    claims = unverified(token, 1, _Issued)
+    return None if claims is None else claims.iss
+
+
 def is_access_token(token: str) -> bool:
     """Whether this claims to be a JWT access token (RFC 9068)."""
-    header = _header(token)
+    header = unverified(token, 0, _Header)
     return header is not None and header.typ == ACCESS_TOKEN_TYPE
 
 
 def _kid(token: str) -> str | None:
     """The `kid` of a token, if its header is one of ours."""
-    header = _header(token)
+    header = unverified(token, 0, _Header)
     return header.kid if header and header.alg == ALGORITHM and header.typ == "JWT" else None
-
-
-def _header(token: str) -> _Header | None:
-    if len(token) > MAX_LENGTH or token.count(".") != 2:
-        return None
-    try:
-        return msgspec.json.decode(from_base64url(token.partition(".")[0]), type=_Header)
-    except (ValueError, RecursionError):
-        return None
