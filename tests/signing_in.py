@@ -22,7 +22,6 @@ from portico.core.users import User
 from portico.environment import Environment
 from portico.features.access.authorization import (
     ConsentRequest,
-    Exchange,
     exchange_code,
     grant_code,
 )
@@ -131,7 +130,7 @@ async def tokens_of(
 ) -> Pair:
     """The tokens of a new consent to these scopes."""
     code = await code_of(env, client, user, scopes)
-    exchanged = await exchange_code(env, client, Exchange(code, CALLBACK, None), Author(Actor()))
+    exchanged = await exchange_code(env, client, Author(Actor()), code=code, redirect_uri=CALLBACK)
     return exchanged.pair
 
 

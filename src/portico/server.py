@@ -11,7 +11,7 @@ from portico import logs
 from portico.app import Portico
 from portico.core.errors import Unavailable
 from portico.environment import Environment
-from portico.features.access.api_keys import REMIND_PERIOD, Remind
+from portico.features.access.api_keys import REMIND_PERIOD, remind
 from portico.features.access.backchannel import SendLogouts
 from portico.features.access.credentials import Credentials
 from portico.features.events.audit_removal import MakeAuditRanges, RemoveAudit
@@ -162,7 +162,7 @@ class Server:
             yield Job(env.name, "audit_ranges", TIDY_PERIOD, making.run)
             if env is self._portico.live:
                 yield Job(env.name, "backups", LOOK_PERIOD, partial(look_for_backup, env))
-            yield Job(env.name, "reminders", REMIND_PERIOD, Remind(env).run)
+            yield Job(env.name, "reminders", REMIND_PERIOD, partial(remind, env))
             yield Job(env.name, "imports", IDLE_PERIOD, partial(tell_of_idle, env))
             yield Job(
                 env.name, "uploads", 0, ProcessUploads(env, self._portico.live[Users].get).run

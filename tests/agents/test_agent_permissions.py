@@ -8,7 +8,7 @@ import pytest
 
 from driving import BASE, Api, challenge, refused
 from portico.core.audit import OPERATOR, Actor, Author
-from portico.features.access.authorization import Exchange, exchange_code
+from portico.features.access.authorization import exchange_code
 from portico.features.people.accounts import suspend
 from signing_in import CALLBACK, client_of, code_of, login_of, session_of
 from tool_calls import call, post, result
@@ -33,9 +33,9 @@ async def token_for(api: Api, role: str, scopes: str, resource: str | None) -> h
     application = await client_of(api.live, scopes="admin")
     user = await api.account(role)
     code = await code_of(api.live, application.client, user, scopes, resource=resource)
-    exchange = Exchange(code, CALLBACK, None)
     by = Author(Actor())
-    pair = (await exchange_code(api.live, application.client, exchange, by)).pair
+    issued = await exchange_code(api.live, application.client, by, code=code, redirect_uri=CALLBACK)
+    pair = issued.pair
     return api.stranger(authorization=f"Bearer {pair.access_token}")
 
 

@@ -18,7 +18,7 @@ from portico.core.oauth import AuthorizationRefused, Client
 from portico.core.scopes import ROLE_SCOPES
 from portico.core.users import User
 from portico.data.database import Contended
-from portico.features.access.authorization import Exchange, exchange_code
+from portico.features.access.authorization import exchange_code
 from portico.features.access.clients import delete_client
 from portico.features.access.storage import ApiKeys, Clients
 from portico.features.access.tokens import Issued
@@ -199,7 +199,7 @@ async def test_codes_are_exchanged_beside_the_deletion_of_their_client(api: Api)
         codes = [await code_of(api.live, client, user) for _ in range(3)]
         done = await asyncio.gather(
             *(
-                exchange_code(api.live, client, Exchange(code, CALLBACK, None), OPERATOR)
+                exchange_code(api.live, client, OPERATOR, code=code, redirect_uri=CALLBACK)
                 for code in codes
             ),
             delete_client(api.live, client.id, by=OPERATOR),

@@ -8,7 +8,7 @@ from driving import Api
 from mail.conftest import Post, link
 from portico.core.audit import OPERATOR
 from portico.core.times import DAY
-from portico.features.access.api_keys import Remind, renew_key, revoke_key
+from portico.features.access.api_keys import remind, renew_key, revoke_key
 from portico.features.people.accounts import give_key
 
 
@@ -16,19 +16,15 @@ async def at_once(_seconds: float) -> None:
     """Lets no time pass."""
 
 
-def remind(api: Api) -> Remind:
-    return Remind(api.live, at_once)
-
-
 @pytest.mark.one_engine
 async def test_an_owner_is_told_seven_days_ahead_and_once(api: Api, post: Post) -> None:
     end = api.clock() + 30 * DAY
     caller = await api.caller("viewer", expires_at=end)
     api.clock.advance(days=23, milliseconds=-1)
-    await remind(api).run()
+    await remind(api.live, at_once)
     assert await post.new() == []
     api.clock.advance(milliseconds=1)
-    await remind(api).run()
+    await remind(api.live, at_once)
     (message,) = await post.new()
     assert (message["To"], message["Subject"]) == (
         caller.user.email,
@@ -40,7 +36,7 @@ async def test_an_owner_is_told_seven_days_ahead_and_once(api: Api, post: Post) 
     assert caller.key not in message.as_string()
     assert link(message) == "https://localhost:8443/dashboard/keys"
     api.clock.advance(days=1)
-    await remind(api).run()
+    await remind(api.live, at_once)
     assert await post.new() == []
 
 
@@ -55,10 +51,10 @@ async def test_nothing_is_told_of_what_ends_anyway_or_did_not_hold_longer(
     await api.caller("viewer")
     await post.new()
     api.clock.advance(days=24)
-    await remind(api).run()
+    await remind(api.live, at_once)
     assert len(await post.new()) == 1  # of the successor
     await api.caller("viewer", expires_at=api.clock() + 7 * DAY)
-    await remind(api).run()
+    await remind(api.live, at_once)
     assert await post.new() == []
 
 
@@ -73,7 +69,7 @@ async def test_of_several_processes_one_reminds_of_each_key(
             mail_owner=False,
         )  # fmt: skip
     api.clock.advance(days=24)
-    await asyncio.gather(*(remind(api).run() for _ in range(3)))
+    await asyncio.gather(*(remind(api.live, at_once) for _ in range(3)))
     assert len(await post.new()) == 9
 
 
@@ -86,7 +82,7 @@ async def test_a_switch_of_the_profile_keeps_them_away_and_mirrors_get_theirs(
     other = await api.caller("viewer", "test", expires_at=end)
     api.clock.advance(days=24)
     for env in (api.live, api.sandbox):
-        await Remind(env, at_once).run()
+        await remind(env, at_once)
     (message,) = await post.new()
     assert message["To"] == other.user.email
     assert link(message) == "https://localhost:8443/dashboard/sandbox/keys"

@@ -276,27 +276,16 @@ PAUSE_SECONDS = 0.01
 """The pause between two batches, for other writers."""
 
 
-class Remind:
-    """One environment's reminders, each sent by one process.
+async def remind(env: Environment, wait: Wait = asyncio.sleep) -> None:
+    """Reminds the owners of all keys for which it is time. Raises `Unavailable`; then the next run
+    does the rest.
 
     A key is claimed for good in the transaction that queues the mail, so that no owner is told
     twice, even if a process is killed.
     """
 
-    def __init__(self, env: Environment, wait: Wait = asyncio.sleep) -> None:
-        self._env = env
-        self._wait = wait
-
-    async def run(self) -> None:
-        """Reminds the owners of all keys for which it is time. Raises `Unavailable`; then the next
-        run does the rest."""
-        env = self._env
-        while await env[ApiKeys].are_ending(env.clock()) and await env.change(SYSTEM, self._remind):
-            await self._wait(PAUSE_SECONDS)
-
-    async def _remind(self, change: Change) -> bool:
+    async def work(change: Change) -> bool:
         """Reminds the owners of some keys; returns whether there may be more."""
-        env = self._env
         if await env[Mails].count(change.tx, MOST_WAITING) == MOST_WAITING:
             return False
         change.noted_elsewhere()  # only the mail tells of it
@@ -311,3 +300,6 @@ class Remind:
                 env, change, owner, "key-ends", name=name, hint=hint, until=until, page=page
             )
         return len(keys) == BATCH
+
+    while await env[ApiKeys].are_ending(env.clock()) and await env.change(SYSTEM, work):
+        await wait(PAUSE_SECONDS)

@@ -75,15 +75,6 @@ class ConsentRequest(NamedTuple):
     resource: str | None = None
 
 
-class Exchange(NamedTuple):
-    """What a client sends to exchange a code."""
-
-    code: str
-    redirect_uri: str
-    verifier: str | None
-    resource: str | None = None
-
-
 async def allowed_before(env: Environment, wanted: ConsentRequest, user: User) -> bool:
     """Whether nobody need be asked: the client is first-party, or the user has allowed all of this
     before, in the same role. `wanted.scopes` are narrowed to the role."""
@@ -193,13 +184,22 @@ async def grant_code(
     return code
 
 
-async def exchange_code(env: Environment, client: Client, exchange: Exchange, by: Author) -> Issued:
+async def exchange_code(
+    env: Environment,
+    client: Client,
+    by: Author,
+    *,
+    code: str,
+    redirect_uri: str,
+    verifier: str | None = None,
+    resource: str | None = None,
+) -> Issued:
     """Exchanges a code for tokens (RFC 6749 §4.1.3). Raises `AuthorizationRefused`.
 
     If a code is used a second time, the tokens of the first exchange are revoked.
     """
     await env[Signer].ready()
-    code_hash = digest(exchange.code)
+    code_hash = digest(code)
     found = await env[Grants].code(code_hash)
     if found is None or found.client_row_id != client.id:
         raise AuthorizationRefused("invalid_grant", _INVALID)
@@ -210,50 +210,40 @@ async def exchange_code(env: Environment, client: Client, exchange: Exchange, by
             return None
         if await change.lock(env[Clients], client.id) is None:
             return None
-        code = await env[Grants].code(code_hash, change.tx)
-        if code is None:
+        stored = await env[Grants].code(code_hash, change.tx)
+        if stored is None:
             return None
-        if code.grant_id is None:
-            narrow = narrowed(code.scopes, of_role(user.role))
-            code = msgspec.structs.replace(code, scopes=narrow)
-            return await _spend(env, change, client, user, code, code_hash, exchange)
-        if await env[Grants].revoke(change.tx, code.grant_id, change.now):
-            why = {"reason": "an authorization code was used twice"}
-            change.note(GrantRevoked(code.grant_id, code.user_id, why))
-        return None
+        if stored.grant_id is not None:
+            if await env[Grants].revoke(change.tx, stored.grant_id, change.now):
+                why = {"reason": "an authorization code was used twice"}
+                change.note(GrantRevoked(stored.grant_id, user.id, why))
+            return None
+        if change.now >= stored.expires_at:
+            return None
+        if redirect_uri != stored.redirect_uri:
+            raise AuthorizationRefused(
+                "invalid_grant", "The code was issued for another redirect_uri."
+            )
+        if not verified(stored.code_challenge, verifier):
+            raise AuthorizationRefused(
+                "invalid_grant", "The code_verifier does not match this code."
+            )
+        check_same(env, resource, stored.resource)
+        change.noted_elsewhere()  # when the user gave the consent
+        grant = await begin(
+            *(env, change, client, user.id),
+            scopes=narrowed(stored.scopes, of_role(user.role)),
+            proof=stored.proof,
+            resource=stored.resource,
+        )
+        await env[Grants].spend_code(change.tx, code_hash, grant.id)
+        return await issue_first(env, change, client, grant, user, stored.nonce)
 
     with good_for_one_use():
         exchanged = await env.change(by, work)
     if exchanged is None:
         raise AuthorizationRefused("invalid_grant", _INVALID)
     return exchanged
-
-
-async def _spend(
-    env: Environment,
-    change: Change,
-    client: Client,
-    user: User,
-    code: AuthorizationCode,
-    code_hash: bytes,
-    exchange: Exchange,
-) -> Issued:
-    if change.now >= code.expires_at:
-        raise AuthorizationRefused("invalid_grant", _INVALID)
-    if exchange.redirect_uri != code.redirect_uri:
-        raise AuthorizationRefused("invalid_grant", "The code was issued for another redirect_uri.")
-    if not verified(code.code_challenge, exchange.verifier):
-        raise AuthorizationRefused("invalid_grant", "The code_verifier does not match this code.")
-    check_same(env, exchange.resource, code.resource)
-    change.noted_elsewhere()  # when the user gave the consent
-    grant = await begin(
-        *(env, change, client, user.id),
-        scopes=code.scopes,
-        proof=code.proof,
-        resource=code.resource,
-    )
-    await env[Grants].spend_code(change.tx, code_hash, grant.id)
-    return await issue_first(env, change, client, grant, user, code.nonce)
 
 
 async def revoke_token(env: Environment, client: Client, token: str, by: Author) -> None:
@@ -290,28 +280,23 @@ async def introspect(env: Environment, client: Client, token: str) -> dict[str, 
         and owned.holds(now)
         and (owned.grant.client_row_id == client.id or serves(env, client, owned))
     ):
-        holder = await env[Clients].get(owned.grant.client_row_id or 0) or client
-        end, scopes = owned.token.access_expires_at, owned.token.scopes
-        facts = _facts(env, holder, owned, end, scopes)
+        facts = _facts(env, owned, owned.token.access_expires_at, owned.token.scopes)
         return {"active": True, "token_type": "Bearer", **facts}
     owned = await env[Grants].by_refresh(token_hash)
     if owned is None or owned.grant.client_row_id != client.id or owned.token.used_at is not None:
         return {"active": False}
     if not refreshable(env, owned, now):
         return {"active": False}
-    end, scopes = refresh_end(env, owned), owned.grant.scopes
-    return {"active": True, **_facts(env, client, owned, end, scopes)}
+    return {"active": True, **_facts(env, owned, refresh_end(env, owned), owned.grant.scopes)}
 
 
-def _facts(
-    env: Environment, client: Client, owned: OwnedToken, end: int, scopes: frozenset[str]
-) -> dict[str, Any]:
+def _facts(env: Environment, owned: OwnedToken, end: int, scopes: frozenset[str]) -> dict[str, Any]:
     name = {"username": owned.email} if "email" in scopes else {}
     return {
         **name,
         **proven(owned.grant.proof),
         "scope": spelled(narrowed(scopes, of_role(owned.role))),
-        "client_id": client.client_id,
+        "client_id": owned.client_id,
         "sub": str(owned.grant.user_id),
         "aud": owned.grant.resource or env.addresses.base,
         "iss": env.addresses.auth,

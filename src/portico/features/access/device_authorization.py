@@ -42,13 +42,6 @@ from portico.features.people.storage import Users
 _INVALID = "This device_code is not valid, or was used before."
 
 
-class Offered(NamedTuple):
-    """A new pair of codes: one for the device, and one for its user."""
-
-    device_code: str
-    user_code: str
-
-
 class PendingDevice(NamedTuple):
     """A code that waits for a decision, and what its client wants. `wanted.scopes` may exceed the
     user's role."""
@@ -59,13 +52,14 @@ class PendingDevice(NamedTuple):
 
 async def offer(
     env: Environment, client: Client, scope: str | None, resource: str | None, by: Author
-) -> Offered:
-    """Begins an authorization (RFC 8628 §3.1). Raises `AuthorizationRefused`."""
+) -> tuple[str, str]:
+    """Begins an authorization (RFC 8628 §3.1): a code for the device, and one for its user. Raises
+    `AuthorizationRefused`."""
     device_code = mint(DEVICE_CODE, env.random)
     scopes = asked_scopes(client, scope)
     where = target(env, resource, scopes)
 
-    async def work(change: Change) -> Offered:
+    async def work(change: Change) -> tuple[str, str]:
         change.noted_elsewhere()  # when the user decides
         if await change.lock(env[Clients], client.id) is None:
             raise AuthorizationRefused("invalid_client", "The client was deleted.")
@@ -78,7 +72,7 @@ async def offer(
             wait_ms=POLL_SECONDS * SECOND,
         )
         await env[DeviceCodes].add(change.tx, digest(device_code), code)
-        return Offered(device_code, code.user_code)
+        return device_code, code.user_code
 
     try:
         return await env.change(by, work)

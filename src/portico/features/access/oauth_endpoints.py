@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from portico.core.audit import Author
 from portico.core.errors import Invalid, PermissionDenied
 from portico.core.oauth import (
     ACCESS_TOKEN_KIND,
@@ -26,12 +27,13 @@ from portico.core.oauth import (
 )
 from portico.core.scopes import SCOPES
 from portico.core.times import SECOND
+from portico.environment import Environment
 from portico.features.access import authorization, device_authorization
-from portico.features.access.authorization import Exchange, exchange_code
+from portico.features.access.authorization import exchange_code
 from portico.features.access.clients import register_client
 from portico.features.access.documents import Metadata, public_registration
 from portico.features.access.oauth_responder import missing_parameter, refusal
-from portico.features.access.programs import WantedExchange, exchange_token, own_token
+from portico.features.access.programs import exchange_token, own_token
 from portico.features.access.schemas import (
     DeviceAuthorization,
     DeviceForm,
@@ -51,15 +53,26 @@ from portico.web.routing import PUBLIC_BODY_LIMIT, Access, FormRoute, Route
 
 async def token(request: BodyRequest[TokenForm]) -> Reply:
     """POST /token (RFC 6749 §4.1.3 and §6)."""
-    exchange = _GRANTS.get(request.body.grant_type)
-    if exchange is None:
+    env, client, form = request.environment, request.client, request.body
+    if form.grant_type not in _GRANTS:
         raise AuthorizationRefused(
             "unsupported_grant_type", f"grant_type must be {' or '.join(GRANT_TYPES)}."
         )
     for name, grant in EXTRA_GRANTS.items():
-        if request.body.grant_type == grant:
-            _permitted(request.client, name)
-    return await exchange(request)
+        if form.grant_type == grant:
+            _permitted(client, name)
+    issued = await _GRANTS[form.grant_type](env, client, form, request.by)
+    pair = issued.pair
+    tokens = IssuedTokens(
+        pair.access_token,
+        "Bearer",
+        pair.seconds,
+        pair.refresh_token or UNSET,
+        spelled(pair.scopes),
+        issued.id_token or UNSET,
+        ACCESS_TOKEN_KIND if form.grant_type == TOKEN_EXCHANGE else UNSET,
+    )
+    return json_reply(200, tokens)
 
 
 def _permitted(client: Client, grant: str) -> None:
@@ -74,10 +87,12 @@ async def authorize_device(request: BodyRequest[DeviceForm]) -> Reply:
     env, form = request.environment, request.body
     _permitted(request.client, "device_code")
     scope, resource = form.scope or None, form.resource or None
-    offered = await device_authorization.offer(env, request.client, scope, resource, request.by)
-    page, user_code = f"{env.addresses.auth}/device", spelled_user_code(offered.user_code)
+    code, minted = await device_authorization.offer(
+        env, request.client, scope, resource, request.by
+    )
+    page, user_code = f"{env.addresses.auth}/device", spelled_user_code(minted)
     answer = DeviceAuthorization(
-        device_code=offered.device_code,
+        device_code=code,
         user_code=user_code,
         verification_uri=page,
         verification_uri_complete=f"{page}?user_code={user_code}",
@@ -87,24 +102,31 @@ async def authorize_device(request: BodyRequest[DeviceForm]) -> Reply:
     return json_reply(200, answer)
 
 
-async def _redeem(request: BodyRequest[TokenForm]) -> Reply:
-    form, code = request.body, _required("device_code", request.body.device_code)
-    resource = form.resource or None
-    return _tokens(
-        await device_authorization.redeem(
-            request.environment, request.client, code, resource, request.by
-        )
+async def _code(env: Environment, client: Client, form: TokenForm, by: Author) -> Issued:
+    return await exchange_code(
+        *(env, client, by),
+        code=_required("code", form.code),
+        redirect_uri=_required("redirect_uri", form.redirect_uri),
+        verifier=form.code_verifier or None,
+        resource=form.resource or None,
     )
 
 
-async def _own_token(request: BodyRequest[TokenForm]) -> Reply:
-    env, client, form = request.environment, request.client, request.body
-    scope, resource = form.scope or None, form.resource or None
-    return _tokens(await own_token(env, client, scope, resource, request.by))
+async def _refresh(env: Environment, client: Client, form: TokenForm, by: Author) -> Issued:
+    token, asked = _required("refresh_token", form.refresh_token), form.scope or None
+    return await refresh(env, client, token, by, asked=asked, resource=form.resource or None)
 
 
-async def _exchange_token(request: BodyRequest[TokenForm]) -> Reply:
-    form = request.body
+async def _own(env: Environment, client: Client, form: TokenForm, by: Author) -> Issued:
+    return await own_token(env, client, form.scope or None, form.resource or None, by)
+
+
+async def _device(env: Environment, client: Client, form: TokenForm, by: Author) -> Issued:
+    code = _required("device_code", form.device_code)
+    return await device_authorization.redeem(env, client, code, form.resource or None, by)
+
+
+async def _exchanged(env: Environment, client: Client, form: TokenForm, by: Author) -> Issued:
     subject = _required("subject_token", form.subject_token)
     kinds = {form.subject_token_type, form.requested_token_type or ACCESS_TOKEN_KIND}
     if kinds != {ACCESS_TOKEN_KIND} or form.actor_token:
@@ -113,41 +135,18 @@ async def _exchange_token(request: BodyRequest[TokenForm]) -> Reply:
         )
     if form.resource and form.audience and form.resource != form.audience:
         raise AuthorizationRefused("invalid_target", "Only one resource can be asked for.")
-    wanted = WantedExchange(subject, form.resource or form.audience or None, form.scope or None)
-    issued = await exchange_token(request.environment, request.client, wanted, request.by)
-    return _tokens(issued, ACCESS_TOKEN_KIND)
-
-
-async def _exchange(request: BodyRequest[TokenForm]) -> Reply:
-    form = request.body
-    exchange = Exchange(
-        _required("code", form.code),
-        _required("redirect_uri", form.redirect_uri),
-        form.code_verifier or None,
-        form.resource or None,
+    resource = form.resource or form.audience or None
+    return await exchange_token(
+        env, client, subject, by, resource=resource, scope=form.scope or None
     )
-    return _tokens(await exchange_code(request.environment, request.client, exchange, request.by))
 
 
-async def _refresh(request: BodyRequest[TokenForm]) -> Reply:
-    form = request.body
-    issued = await refresh(
-        request.environment,
-        request.client,
-        _required("refresh_token", form.refresh_token),
-        request.by,
-        asked=form.scope or None,
-        resource=form.resource or None,
-    )
-    return _tokens(issued)
-
-
-_GRANTS: Mapping[str, Callable[[BodyRequest[TokenForm]], Awaitable[Reply]]] = {
-    "authorization_code": _exchange,
+_GRANTS: Mapping[str, Callable[[Environment, Client, TokenForm, Author], Awaitable[Issued]]] = {
+    "authorization_code": _code,
     "refresh_token": _refresh,
-    CLIENT_CREDENTIALS: _own_token,
-    DEVICE_CODE: _redeem,
-    TOKEN_EXCHANGE: _exchange_token,
+    CLIENT_CREDENTIALS: _own,
+    DEVICE_CODE: _device,
+    TOKEN_EXCHANGE: _exchanged,
 }
 
 
@@ -165,20 +164,6 @@ async def introspect(request: BodyRequest[OneTokenForm]) -> Reply:
     asked = request.body.token
     facts = await authorization.introspect(request.environment, request.client, asked)
     return json_reply(200, TokenFacts(**facts))
-
-
-def _tokens(issued: Issued, kind: str | UnsetType = UNSET) -> Reply:
-    pair = issued.pair
-    tokens = IssuedTokens(
-        pair.access_token,
-        "Bearer",
-        pair.seconds,
-        pair.refresh_token or UNSET,
-        spelled(pair.scopes),
-        issued.id_token or UNSET,
-        kind,
-    )
-    return json_reply(200, tokens)
 
 
 def _required(name: str, value: str | UnsetType) -> str:

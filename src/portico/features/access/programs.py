@@ -2,8 +2,6 @@
 7523 §2.2), and get a token of their own (RFC 6749 §4.4), or one for another service in exchange for
 a user's (RFC 8693)."""
 
-from typing import NamedTuple
-
 from portico.change import Change
 from portico.core.audit import Author
 from portico.core.oauth import (
@@ -121,34 +119,30 @@ async def own_token(
     return await env.change(by, work)
 
 
-class WantedExchange(NamedTuple):
-    """What a client sends to exchange a token."""
-
-    subject_token: str
-    resource: str | None
-    scope: str | None
-
-
 async def exchange_token(
-    env: Environment, client: Client, wanted: WantedExchange, by: Author
+    env: Environment,
+    client: Client,
+    subject_token: str,
+    by: Author,
+    *,
+    resource: str | None,
+    scope: str | None,
 ) -> Issued:
     """Exchanges a user's access token for one at another resource: with no scope that the token or
     the client lacks, and no longer valid than the token. The token must have been issued to this
     client or for its service. Raises `AuthorizationRefused`."""
     await env[Signer].ready()
-    owned = await env[Grants].by_access(digest(wanted.subject_token))
+    owned = await env[Grants].by_access(digest(subject_token))
     if owned is None or not owned.holds(env.clock()) or not _own(env, client, owned):
         raise AuthorizationRefused(
             "invalid_grant", "The subject_token must be a valid token of this client or service."
         )
     scopes = client.registered & implied(owned.token.scopes)
-    if asked := asked_names(wanted.scope):
+    if asked := asked_names(scope):
         scopes &= asked
-    where = target(env, wanted.resource, scopes)
+    where = target(env, resource, scopes)
     if where == owned.grant.resource:
         raise AuthorizationRefused("invalid_target", "The resource must be another one.")
-    row_id = owned.grant.client_row_id
-    holder = None if row_id is None else await env[Clients].get(row_id)
 
     async def work(change: Change) -> Issued:
         user = await change.lock(env[Users], owned.grant.user_id)
@@ -161,9 +155,8 @@ async def exchange_token(
         granted = narrowed(scopes, of_role(user.role))
         if not granted:
             raise AuthorizationRefused("invalid_scope", "Nothing is left that both may do.")
-        base = env.addresses.base
-        of = holder.client_id if holder else None
-        change.note(TokenExchanged(client, user.id, of, where or base, granted))
+        what = where or env.addresses.base
+        change.note(TokenExchanged(client, user.id, owned.client_id, what, granted))
         return await issue_alone(
             env,
             change,
