@@ -306,23 +306,31 @@ _pagination: Callable[[Any], Pagination] = reader(Pagination)
 _event_pagination: Callable[[Any], EventPagination] = reader(EventPagination)
 
 
-def list_events(filters: Mapping[str, Any]) -> Call[EventPage]:
-    """Reads one page of events."""
-    after = filters.get("after", 0)
+def _log(
+    path: str,
+    filters: Mapping[str, Any],
+    items: Callable[[Any], tuple[Any, ...]],
+    page: Callable[[tuple[Any, ...], EventPagination], Any],
+) -> Call[Any]:
+    """Reads one page of what is numbered in order."""
 
-    def read(response: Response) -> EventPage:
+    def read(response: Response) -> Any:
         try:
             whole = decode(response.content)
-            page = EventPage(
-                tuple(map(event, whole["data"])), _event_pagination(whole["pagination"])
-            )
+            found = page(items(whole["data"]), _event_pagination(whole["pagination"]))
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise unexpected(response) from error
-        if page.pagination.has_more and page.pagination.last_id == after:  # an endless loop
+        last = found.pagination.last_id
+        if found.pagination.has_more and last == filters.get("after", 0):  # an endless loop
             raise unexpected(response)
-        return page
+        return found
 
-    return Call("GET", "/events" + query(filters), read)
+    return Call("GET", path + query(filters), read)
+
+
+def list_events(filters: Mapping[str, Any]) -> Call[EventPage]:
+    """Reads one page of events."""
+    return _log("/events", filters, lambda data: tuple(map(event, data)), EventPage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,28 +352,12 @@ _entries: Callable[[Any], tuple[AuditEntry, ...]] = reader(tuple[AuditEntry, ...
 
 def list_audit(filters: Mapping[str, Any]) -> Call[AuditPage]:
     """Reads one page of the audit log."""
-
-    def read(response: Response) -> AuditPage:
-        try:
-            whole = decode(response.content)
-            page = AuditPage(_entries(whole["data"]), _event_pagination(whole["pagination"]))
-        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-            raise unexpected(response) from error
-        if page.pagination.has_more and page.pagination.last_id == filters.get("after", 0):
-            raise unexpected(response)  # an endless loop
-        return page
-
-    return Call("GET", "/audit" + query(filters), read)
+    return _log("/audit", filters, _entries, AuditPage)
 
 
 def list_usage(filters: Mapping[str, Any]) -> Call[tuple[UsageRow, ...]]:
     """Reads how many requests an account made."""
-
-    def read(response: Response) -> tuple[UsageRow, ...]:
-        rows: tuple[UsageRow, ...] = data_of(response, tuple[UsageRow, ...])
-        return rows
-
-    return Call("GET", "/usage" + query(filters), read)
+    return Call("GET", "/usage" + query(filters), _data(tuple[UsageRow, ...]))
 
 
 def renew_invitation(invitation_id: int) -> Call[InvitationWithLink]:
@@ -408,22 +400,12 @@ class _Hinted:
 
 def list_plans() -> Call[tuple[Plan, ...]]:
     """Reads all plans."""
-
-    def read(response: Response) -> tuple[Plan, ...]:
-        plans: tuple[Plan, ...] = data_of(response, tuple[Plan, ...])
-        return plans
-
-    return Call("GET", "/plans", read)
+    return Call("GET", "/plans", _data(tuple[Plan, ...]))
 
 
 def list_webhooks() -> Call[tuple[Webhook, ...]]:
     """Reads all webhooks."""
-
-    def read(response: Response) -> tuple[Webhook, ...]:
-        webhooks: tuple[Webhook, ...] = data_of(response, tuple[Webhook, ...])
-        return webhooks
-
-    return Call("GET", "/webhooks", read)
+    return Call("GET", "/webhooks", _data(tuple[Webhook, ...]))
 
 
 def rotate_secret(webhook_id: int) -> Call[WebhookWithSecret]:
@@ -450,12 +432,12 @@ def redeliver(webhook_id: int, delivery_id: int) -> Call[None]:
 
 def verify(check: Mapping[str, Any]) -> Call[Verified]:
     """Asks whether a credential is valid, and counts the request against its account."""
+    return Call("POST", "/verify", _data(Verified), JSON, body(check))
 
-    def read(response: Response) -> Verified:
-        verified: Verified = data_of(response, Verified)
-        return verified
 
-    return Call("POST", "/verify", read, JSON, body(check))
+def _data(kind: Any) -> Callable[[Response], Any]:
+    """Reads the `data` of a successful response."""
+    return lambda response: data_of(response, kind)
 
 
 def is_replayed(response: Response) -> bool:
