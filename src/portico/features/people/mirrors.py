@@ -6,12 +6,13 @@ updated stays behind until `features.people.mirrors` updates it.
 """
 
 import logging
+from contextlib import suppress
 
 import msgspec
 
 from portico.change import Change
 from portico.core.audit import SYSTEM, Author
-from portico.core.errors import NotFound, Unavailable
+from portico.core.errors import Conflict, Invalid, NotFound, PermissionDenied, Unavailable
 from portico.core.users import AccountState, User, email_key
 from portico.data.database import UniqueViolation
 from portico.environment import Environment
@@ -102,6 +103,8 @@ async def _create(env: Environment, sandbox: Environment, account_id: int, by: A
 
 
 async def _remove(sandbox: Environment, change: Change, user: User) -> None:
+    with suppress(Conflict, Invalid, PermissionDenied):  # its account is gone, whoever objects
+        await sandbox.release(change, "users", user.id)
     await announce_ends(sandbox, change, user.id)
     await sandbox[Users].delete(change.tx, user.id)
     change.note(UserDeleted(user))
