@@ -131,14 +131,12 @@ async def test_secret_page_is_sealed_in_the_database(api: Api) -> None:
 
 
 @pytest.mark.one_engine
-@pytest.mark.parametrize(("waited", "status"), [(WAITS - 1, 200), (WAITS, 410)])
-async def test_secret_page_waits_for_five_minutes_and_survives_a_new_sign_in(
-    api: Api, waited: int, status: int
-) -> None:
+async def test_secret_page_waits_for_five_minutes_and_survives_a_new_sign_in(api: Api) -> None:
     assert WAITS == 300 * SECOND
-    user, somebody = await signed_in(api)
-    path = await key_page(somebody)
-    await sign_out_everywhere(api.live, user.id, OPERATOR)
-    assert "next=%2Fdashboard%2Fonce" in (await somebody.get(path)).headers["location"]
-    api.clock.advance(milliseconds=waited)
-    assert (await (await visitor(api, user)).get(path)).status_code == status
+    for waited, status in ((WAITS - 1, 200), (WAITS, 410)):
+        user, somebody = await signed_in(api)
+        path = await key_page(somebody)
+        await sign_out_everywhere(api.live, user.id, OPERATOR)
+        assert "next=%2Fdashboard%2Fonce" in (await somebody.get(path)).headers["location"]
+        api.clock.advance(milliseconds=waited)
+        assert (await (await visitor(api, user)).get(path)).status_code == status
