@@ -66,13 +66,7 @@ async def create_api_key(request: BodyRequest[CreateApiKey]) -> Reply:
         tag = etag_header(api_key_item(made.key, request.now))
         return json_reply(201, Created(data, data.message), location, tag)
 
-    new = NewKey(
-        name=body.name,
-        type=body.type,
-        scopes=body.scopes,
-        networks=body.networks,
-        expires_at=body.expires_at,
-    )
+    new = NewKey(**{name: getattr(body, name) for name in NewKey.__struct_fields__})
     user_id = request.caller.user_id if body.user_id is None else body.user_id
     made = await create_key(env, user_id, new, request.answering(reply))
     return reply(made, made.secret)

@@ -7,7 +7,7 @@ time to fetch it. Older keys stay published until the last token that they signe
 import os
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -37,14 +37,6 @@ MAX_LENGTH = 4_096
 """The longest token that is parsed, in characters."""
 
 
-class _Pair(NamedTuple):
-    """A new key pair, its private half encrypted."""
-
-    kid: str
-    public_key: str
-    private_key: bytes
-
-
 class Signer:
     """Signs and verifies with the keys of one environment. All of them are published; those that
     the installation's secret can decrypt sign."""
@@ -62,12 +54,12 @@ class Signer:
         await self._refresh()
         if self._opens():
             return
-        pair = self._generate()
+        key = self._generate()
 
         async def work(change: Change) -> None:
             self._take(await self._env[SigningKeys].locked(change.tx))
             if not self._opens():
-                await self._add(change, pair, change.now)
+                await self._add(change, key, change.now)
 
         await self._env.change(SYSTEM, work)
         await self._refresh()
@@ -87,13 +79,13 @@ class Signer:
         For an installation that has lost its secret. Tokens that the existing keys have signed stay
         valid until they expire.
         """
-        pair = self._generate()
+        key = self._generate()
 
         async def work(change: Change) -> str | None:
             self._take(await self._env[SigningKeys].locked(change.tx))
             if self._signing() is not None:
                 return None
-            made = await self._add(change, pair, change.now)
+            made = await self._add(change, key, change.now)
             last = change.now + ACCESS_SECONDS * SECOND
             await self._env[SigningKeys].retire_others(change.tx, made.id, last)
             return made.kid
@@ -159,13 +151,13 @@ class Signer:
         await self._refresh()
         if self._rows and self._signing() is None:
             raise wrong_secret()
-        pair = self._generate()
+        key = self._generate()
 
         async def work(change: Change) -> SigningKey:
             keys, now = self._env[SigningKeys], change.now
             await keys.locked(change.tx)
             signs_at = now if at_once else now + PUBLISHED_SECONDS * SECOND
-            made = await self._add(change, pair, signs_at)
+            made = await self._add(change, key, signs_at)
             # 0 is in the past by every host's clock.
             last = 0 if at_once else signs_at + ACCESS_SECONDS * SECOND
             await keys.retire_others(change.tx, made.id, last)
@@ -175,23 +167,18 @@ class Signer:
 
         return await self._env.change(by, work)
 
-    def _generate(self) -> _Pair:
+    def _generate(self) -> SigningKey:
+        """A new key that is not stored yet."""
         key = RSAKey.generate_key(KEY_BITS, private=True)
         kid = urlsafe_b64encode(self._env.random(12)).decode()
         public = {**key.as_dict(private=False), "kid": kid, "use": "sig", "alg": ALGORITHM}
         sealed = self._env[Vault].seal(key.as_pem(private=True), kid)
-        return _Pair(kid, msgspec.json.encode(public).decode(), sealed)
+        return SigningKey(0, kid, msgspec.json.encode(public).decode(), sealed, 0, 0, None)
 
-    async def _add(self, change: Change, pair: _Pair, signs_at: int) -> SigningKey:
-        made = await self._env[SigningKeys].insert(
-            change.tx,
-            kid=pair.kid,
-            public_key=pair.public_key,
-            private_key=pair.private_key,
-            created_at=change.now,
-            signs_at=signs_at,
-        )
-        change.note(SigningKeyCreated(pair.kid, at_once=signs_at == change.now))
+    async def _add(self, change: Change, key: SigningKey, signs_at: int) -> SigningKey:
+        key = msgspec.structs.replace(key, created_at=change.now, signs_at=signs_at)
+        made = await self._env[SigningKeys].insert(change.tx, key)
+        change.note(SigningKeyCreated(key.kid, at_once=signs_at == change.now))
         return made
 
     async def _refresh(self) -> None:

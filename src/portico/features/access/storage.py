@@ -561,30 +561,12 @@ class Grants:
         return await GRANTS.add(tx, grant)
 
     async def issue(
-        self,
-        tx: Transaction,
-        grant_id: int,
-        *,
-        refresh_hash: bytes,
-        access_hash: bytes,
-        scopes: frozenset[str],
-        now: int,
-        access_expires_at: int,
-        refresh_expires_at: int,
+        self, tx: Transaction, pair: Token, *, refresh_hash: bytes, access_hash: bytes
     ) -> None:
-        """Stores the digests of a new pair, and extends its grant to when the pair expires."""
-        pair = Token(
-            id=0,
-            grant_id=grant_id,
-            scopes=scopes,
-            created_at=now,
-            access_expires_at=access_expires_at,
-            refresh_expires_at=refresh_expires_at,
-            used_at=None,
-        )
+        """Stores a new pair and its digests, and extends its grant to when the pair expires."""
         await TOKENS.add(tx, pair, refresh_hash=refresh_hash, access_hash=access_hash)
-        expires_at = max(refresh_expires_at, access_expires_at)
-        extended = {"id": grant_id, "expires_at": expires_at, "now": now}
+        expires_at = max(pair.refresh_expires_at, pair.access_expires_at)
+        extended = {"id": pair.grant_id, "expires_at": expires_at, "now": pair.created_at}
         await tx.run(_EXTEND, extended)
 
     async def use(self, tx: Transaction, token_id: int, now: int) -> bool:
@@ -861,19 +843,9 @@ class SigningKeys:
         rows = await tx.all(_ALL + LOCKED[self._db.engine])
         return SIGNING_KEYS.read_all(rows)
 
-    async def insert(
-        self,
-        tx: Transaction,
-        *,
-        kid: str,
-        public_key: str,
-        private_key: bytes,
-        created_at: int,
-        signs_at: int,
-    ) -> SigningKey:
-        """Stores a new key."""
+    async def insert(self, tx: Transaction, key: SigningKey) -> SigningKey:
+        """Stores a new key, ignoring its `id`; returns it with the assigned id."""
         tx.invalidate(SIGNING_KEYS.dependency())
-        key = SigningKey(0, kid, public_key, private_key, created_at, signs_at, retires_at=None)
         return await SIGNING_KEYS.add(tx, key)
 
     async def retire_others(self, tx: Transaction, key_id: int, at: int) -> None:

@@ -35,7 +35,7 @@ from portico.core.times import DAY, SECOND
 from portico.core.users import User
 from portico.environment import Environment
 from portico.features.access.signing import ACCESS_TOKEN_TYPE, Signer
-from portico.features.access.storage import Grant, Grants, OwnedToken
+from portico.features.access.storage import Grant, Grants, OwnedToken, Token
 from portico.features.people.storage import Users
 from portico.features.signin.rules import GrantRevoked
 from portico.features.signin.schemas import personal_claims
@@ -330,16 +330,17 @@ async def issue(
     )
     access_end = change.now // SECOND * SECOND + seconds * SECOND
     refresh_end = min(change.now + REFRESH_SECONDS * SECOND, _family_end(env, grant))
-    await env[Grants].issue(
-        change.tx,
-        grant.id,
-        refresh_hash=digest(refresh_token),
-        access_hash=digest(access_token),
+    pair = Token(
+        id=0,
+        grant_id=grant.id,
         scopes=scopes,
-        now=change.now,
+        created_at=change.now,
         access_expires_at=access_end,
         refresh_expires_at=access_end if alone_for else refresh_end,
+        used_at=None,
     )
+    hashes = {"refresh_hash": digest(refresh_token), "access_hash": digest(access_token)}
+    await env[Grants].issue(change.tx, pair, **hashes)
     return Pair(access_token, "" if alone_for else refresh_token, scopes, seconds)
 
 
