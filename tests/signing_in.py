@@ -17,7 +17,7 @@ from portico.core.audit import Actor, Author
 from portico.core.oauth import Client
 from portico.core.scopes import SCOPES as EVERY_SCOPE
 from portico.core.secrets import digest, mint
-from portico.core.sessions import BY_PASSWORD, MAX_SECONDS, Proof
+from portico.core.sessions import BY_PASSWORD, MAX_SECONDS, Proof, Session
 from portico.core.users import User
 from portico.environment import Environment
 from portico.features.access.authorization import (
@@ -65,18 +65,19 @@ async def session_of(env: Environment, user: User) -> str:
     secret = mint("", env.random)
     now = env.clock()
     async with env.db.transaction() as tx:
-        await env[Sessions].insert(
-            tx,
+        session = Session(
+            id=0,
             user_id=user.id,
-            token_hash=digest(secret),
             address="127.0.0.1",
             user_agent="",
-            amr=BY_PASSWORD,
-            now=now,
+            created_at=now,
+            last_seen_at=now,
             expires_at=now + MAX_SECONDS * 1000,
+            amr=BY_PASSWORD,
             proved_at=now,
             sid=env.random(16).hex(),
         )
+        await env[Sessions].insert(tx, digest(secret), session)
     return secret
 
 

@@ -50,15 +50,15 @@ class User(msgspec.Struct, frozen=True):
     email: str
     role: str
     plan: str
-    avatar_url: str | None
-    theme: str
-    language: str
-    notifications: bool
-    account_id: int | None
-    password_hash: str | None
-    last_login_at: int | None
     created_at: int
     updated_at: int
+    password_hash: str | None = None
+    avatar_url: str | None = None
+    theme: str = "system"
+    language: str = "en"
+    notifications: bool = True
+    account_id: int | None = None
+    last_login_at: int | None = None
     email_verified_at: int | None = None
     suspended_at: int | None = None
     muted: str = ""
@@ -72,37 +72,6 @@ class User(msgspec.Struct, frozen=True):
         """Those of `MAILS` that the user wants."""
         muted = self.muted.split()
         return [mail for mail in MAILS if self.notifications and mail not in muted]
-
-
-def new_user(
-    *,
-    name: str,
-    email: str,
-    role: str,
-    plan: str,
-    password_hash: str | None,
-    now: int,
-    email_verified_at: int | None = None,
-    language: str = "en",
-) -> User:
-    """A new user, without an id yet."""
-    return User(
-        id=0,
-        name=name,
-        email=email,
-        role=role,
-        plan=plan,
-        avatar_url=None,
-        theme="system",
-        language=language,
-        notifications=True,
-        account_id=None,
-        password_hash=password_hash,
-        last_login_at=None,
-        created_at=now,
-        updated_at=now,
-        email_verified_at=email_verified_at,
-    )
 
 
 class Owner(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from portico.core.errors import Conflict, Duplicate, Fault, NotFound, Permission
 from portico.core.plans import QUOTA_PERCENTS
 from portico.core.requests import Quotas, Reached
 from portico.core.secrets import Random
-from portico.core.users import User, new_user, typed_email
+from portico.core.users import User, typed_email
 from portico.data.database import UniqueViolation
 from portico.environment import Environment
 from portico.features.access.api_keys import CreatedKey, add_key, create_key
@@ -63,13 +63,15 @@ async def create_admin(
     password_hash = await env[Passwords].hash(password)
 
     async def work(change: Change) -> tuple[User, CreatedKey]:
-        user = new_user(
+        user = User(
+            id=0,
             name=name,
             email=email,
             role="admin",
             plan="enterprise",
             password_hash=password_hash,
-            now=change.now,
+            created_at=change.now,
+            updated_at=change.now,
         )
         user = await env[Users].insert(change.tx, user)
         change.note(UserCreated(user))

@@ -11,7 +11,7 @@ from portico.change import Change
 from portico.core.audit import SYSTEM, Author
 from portico.core.errors import Conflict, Fault, Invalid, NotFound
 from portico.core.secrets import digest, mint
-from portico.core.users import User, mail_domain, new_user, same_mailbox
+from portico.core.users import User, mail_domain, same_mailbox
 from portico.data.database import UniqueViolation
 from portico.environment import Environment
 from portico.features.mail.letters import (
@@ -181,13 +181,15 @@ async def accept(
         used = await env[Invitations].take(change.tx, digest(token), change.now)
         if used is None:
             raise _invalid_link()
-        user = new_user(
+        user = User(
+            id=0,
             name=name,
             email=used.email,
             role=used.role,
             plan=used.plan,
             password_hash=password_hash,
-            now=change.now,
+            created_at=change.now,
+            updated_at=change.now,
             email_verified_at=change.now if used.mailed else None,
             language=language,
         )

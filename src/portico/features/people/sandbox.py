@@ -121,9 +121,6 @@ _FILLERS = {"users": _fill_users, "products": _fill_products}
 def _user(sample: SampleUser, at: int) -> User:
     return User(
         id=0,
-        account_id=None,
-        password_hash=None,
-        last_login_at=None,
         created_at=at,
         updated_at=at,
         **msgspec.structs.asdict(sample),

@@ -19,7 +19,7 @@ from portico.core.errors import (
     invalid,
 )
 from portico.core.ids import whole_number
-from portico.core.users import User, new_user, same_mailbox, typed_email
+from portico.core.users import User, same_mailbox, typed_email
 from portico.data.database import UniqueViolation
 from portico.environment import Environment
 from portico.features.access.backchannel import announce_ends
@@ -105,13 +105,15 @@ async def create_user(
     password_hash = await env[Passwords].hash(password)
 
     async def work(change: Change) -> User:
-        user = new_user(
+        user = User(
+            id=0,
             name=name,
             email=email,
             role=role,
             plan=plan,
             password_hash=password_hash,
-            now=change.now,
+            created_at=change.now,
+            updated_at=change.now,
         )
         user = await env[Users].insert(change.tx, user)
         change.note(UserCreated(user))

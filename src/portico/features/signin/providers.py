@@ -9,6 +9,8 @@ not enough.
 import logging
 from typing import NamedTuple
 
+import msgspec
+
 from portico.change import Change
 from portico.core.audit import Author
 from portico.core.errors import BrokenRule, Conflict, NotFound
@@ -22,7 +24,7 @@ from portico.core.providers import (
 )
 from portico.core.secrets import digest, mint
 from portico.core.times import SECOND
-from portico.core.users import User, new_user, same_mailbox
+from portico.core.users import User, same_mailbox
 from portico.core.users import name as user_name
 from portico.data.database import UniqueViolation
 from portico.environment import Environment
@@ -247,13 +249,15 @@ async def _create(env: Environment, provider: Provider, person: Person, by: Auth
         if await env[Users].by_email(person.email, change.tx):
             return None
         invited = await accept_by_email(env, change, person.email)
-        user = new_user(
+        user = User(
+            id=0,
             name=_name(person),
             email=person.email,
             role=invited.role if invited else provider.role,
             plan=invited.plan if invited else "free",
             password_hash=None,
-            now=change.now,
+            created_at=change.now,
+            updated_at=change.now,
             email_verified_at=change.now,
         )
         user = await env[Users].insert(change.tx, user)
@@ -280,9 +284,9 @@ async def _add(
 
 async def _keep_visit(env: Environment, secret: str, visit: ProviderVisit, by: Author) -> None:
     async def work(change: Change) -> None:
-        await env[ProviderStore].add_visit(
-            change.tx, digest(secret), visit, change.now + VISIT_SECONDS * SECOND
-        )
+        until = change.now + VISIT_SECONDS * SECOND
+        lasting = msgspec.structs.replace(visit, expires_at=until)
+        await env[ProviderStore].add_visit(change.tx, digest(secret), lasting)
         change.noted_elsewhere()  # by signing in, or linking
 
     await env.change(by.without_principal, work)

@@ -101,18 +101,19 @@ async def open_session(env: Environment, proven: Proven, by: Author, browser: Br
                 change.note(SessionRevoked(ended, replaced=True))
                 if ended.sid != sid:
                     await announce_end(env, change, ended)
-        session = await env[Sessions].insert(
-            change.tx,
+        session = Session(
+            id=0,
             user_id=current.id,
-            token_hash=digest(secret),
             address=by.address,
             user_agent=browser.agent[:USER_AGENT_LENGTH],
-            amr=proven.amr,
-            now=change.now,
+            created_at=change.now,
+            last_seen_at=change.now,
             expires_at=change.now + MAX_SECONDS * SECOND,
+            amr=proven.amr,
             proved_at=change.now if is_proof(proven, current) else 0,
             sid=sid,
         )
+        session = await env[Sessions].insert(change.tx, digest(secret), session)
         user, is_new_device = await note_sign_in(
             env,
             change,

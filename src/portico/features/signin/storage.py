@@ -92,33 +92,9 @@ class Sessions:
         """The highest id of any session, or 0; later sessions have higher ids."""
         return await integer(self._db, _LATEST)
 
-    async def insert(
-        self,
-        tx: Transaction,
-        *,
-        user_id: int,
-        token_hash: bytes,
-        address: str,
-        user_agent: str,
-        amr: Methods,
-        now: int,
-        expires_at: int,
-        proved_at: int,
-        sid: str,
-    ) -> Session:
-        """Stores a new session and the digest of its token."""
-        session = Session(
-            id=0,
-            user_id=user_id,
-            address=address,
-            user_agent=user_agent,
-            created_at=now,
-            last_seen_at=now,
-            expires_at=expires_at,
-            amr=amr,
-            proved_at=proved_at,
-            sid=sid,
-        )
+    async def insert(self, tx: Transaction, token_hash: bytes, session: Session) -> Session:
+        """Stores a new session, ignoring its `id`, and the digest of its token; returns it with the
+        assigned id."""
         return await SESSIONS.add(tx, session, token_hash=token_hash)
 
     async def record_seen(self, tx: Transaction, seen: dict[int, int]) -> None:
@@ -400,11 +376,8 @@ class ProviderStore:
         """Removes a user's link."""
         await tx.run(_UNLINK, {"user_id": user_id, "id": link_id})
 
-    async def add_visit(
-        self, tx: Transaction, token_hash: bytes, visit: ProviderVisit, expires_at: int
-    ) -> None:
-        """Stores a visit and the digest of its token, with `expires_at` in place of its own."""
-        visit = msgspec.structs.replace(visit, expires_at=expires_at)
+    async def add_visit(self, tx: Transaction, token_hash: bytes, visit: ProviderVisit) -> None:
+        """Stores a visit and the digest of its token."""
         await VISITS.add(tx, visit, token_hash=token_hash)
 
     async def visit(self, token_hash: bytes) -> ProviderVisit | None:
