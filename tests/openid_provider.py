@@ -1,20 +1,25 @@
 """An OpenID Connect provider for tests, over loopback HTTP, which can give wrong answers."""
 
 import asyncio
+import re
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, unquote_plus, urlencode, urlsplit
 from warnings import catch_warnings
 
+import httpx
 from aiohttp import web
 from joserfc import jws, jwt
 from joserfc.errors import SecurityWarning
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
-from driving import NOON
+from driving import NOON, Api
 from portico.core.oauth import challenge_of
+from portico.core.users import User
+from second_factor import DASHBOARD, Person
 
 CLIENT = "portico at work"
 SECRET = "a:secret/with+all of it"
@@ -138,18 +143,65 @@ def for_encryption() -> RSAKey:
 
 
 @asynccontextmanager
+async def answering_at(
+    answer: Callable[[web.BaseRequest], Awaitable[web.Response]],
+) -> AsyncIterator[str]:
+    """Runs a server that answers so; yields its address."""
+    # With 0, stopping would wait for requests that hang.
+    runner = web.ServerRunner(web.Server(answer), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
 async def providing() -> AsyncIterator[OpenIdProvider]:
     """Runs a provider."""
     provider = OpenIdProvider()
-    server = web.Server(provider.answer)
-    # With 0, stopping would wait for requests that hang.
-    runner = web.ServerRunner(server, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = runner.addresses[0][1]
-    provider.issuer = f"http://127.0.0.1:{port}/here"
-    try:
+    async with answering_at(provider.answer) as address:
+        provider.issuer = f"{address}/here"
         yield provider
-    finally:
-        await runner.cleanup()
+
+
+class Traveller(Person):
+    """Somebody with a browser, at one site, and the provider that they go to."""
+
+    def __init__(self, api: Api, provider: Any, at: str = DASHBOARD, name: str = "corp") -> None:
+        super().__init__(api, at)
+        self.provider = provider
+        self.way = f"/sign-in/with/{name}"
+
+    async def post(self, path: str, **form: str) -> httpx.Response:
+        return await super().post(path, **{"next": "", **form})
+
+    async def leave(self, path: str = "", **form: str) -> str:
+        """Goes to the provider: the address there."""
+        page = await self.post(path or self.way, **form)
+        assert page.status_code == 200, page.text
+        found = re.search(r'<a class="button primary wide" href="(.*?)"', page.text)
+        assert found
+        assert f'content="0; url={found[1]}"' in page.text
+        return unescape(found[1])
+
+    async def arrive(self, **more: str) -> httpx.Response:
+        """Goes there and comes back."""
+        return await self.browser.get(self.provider.visit(await self.leave(), **more))
+
+    async def sign_in(self, user: User) -> httpx.Response:
+        """As before: by the password."""
+        return await self.password(user)
+
+    async def csrf(self, path: str = "/security") -> str:
+        """What forms carry."""
+        page = await self.browser.get(self.at + path)
+        found = re.search(r'name="csrf" value="(\w+)"', page.text)
+        assert found, page.text
+        return found[1]
+
+    async def decide(self, decision: str, **form: str) -> httpx.Response:
+        """Answers whether to link the account that has just signed in."""
+        csrf = await self.csrf("/sign-in/link")
+        return await self.post("/sign-in/link", decision=decision, csrf=csrf, **form)

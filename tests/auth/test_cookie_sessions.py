@@ -238,22 +238,20 @@ async def test_sign_out_without_a_session_is_refused(api: Api, visitor: Visitor)
     assert (await visitor.me(cookie=session)).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "cookie",
-    ["", "session={}", "__Secure-session={}", "__Host-session=", "__Host-session={}x", "x{}"],
-)
-async def test_malformed_session_cookie_is_401(api: Api, visitor: Visitor, cookie: str) -> None:
+async def test_malformed_session_cookie_is_401(api: Api, visitor: Visitor) -> None:
     session = await session_of(api.live, await api.account())
-    sent = cookie.replace("{}", session)
-    answer = await visitor.send("GET", f"{BASE['live']}/users/me", None, Cookie=sent)
-    refused(answer, 401, "AUTHENTICATION_REQUIRED")
-
-
-async def test_session_cookie_is_found_in_any_cookie_line(api: Api) -> None:
-    """So browsers send cookies over HTTP/2 (RFC 9113 §8.2.3)."""
-    session = await session_of(api.live, await api.account())
-    lines = [("cookie", "theme=dark"), ("cookie", f"{COOKIE}={session}"), ("cookie", "last=1")]
-    assert (await InProcess(api).exchange("GET", "/v1/users/me", lines)).status_code == 200
+    for before, after in (
+        ("session=", ""),
+        ("__Secure-session=", ""),
+        (f"{COOKIE}=", "x"),
+        ("x", ""),
+    ):
+        sent = f"{before}{session}{after}"
+        answer = await visitor.send("GET", f"{BASE['live']}/users/me", None, Cookie=sent)
+        refused(answer, 401, "AUTHENTICATION_REQUIRED")
+    for empty in ("", f"{COOKIE}="):
+        answer = await visitor.send("GET", f"{BASE['live']}/users/me", None, Cookie=empty)
+        refused(answer, 401, "AUTHENTICATION_REQUIRED")
 
 
 async def test_session_secret_is_not_stored(api: Api, visitor: Visitor) -> None:

@@ -14,24 +14,30 @@ from portico.features.people.passwords import QUEUE, THREADS, Passwords
 from scheduling import policy_of_a_thread
 
 TINY_KIB = 8
-BESIDE = [(False, 60.0), (True, 60.0), (True, 0.0)]
+BESIDE = [  # in a command, in a server, and in an impatient one
+    (False, 60.0),
+    (True, 60.0),
+    (True, 0.0),
+]
 
 
-@pytest.fixture(params=BESIDE, ids=["in a command", "in a server", "in an impatient server"])
-async def passwords(request: pytest.FixtureRequest) -> AsyncIterator[Passwords]:
-    beside, timeouts = request.param
-    made = Passwords(memory_kib=TINY_KIB, iterations=1, idle_wait=timeouts, beside_requests=beside)
+@pytest.fixture
+async def passwords() -> AsyncIterator[Passwords]:
+    made = Passwords(memory_kib=TINY_KIB, iterations=1, beside_requests=True)
     yield made
     await made.close()
 
 
-async def test_hash_matches_its_own_password_only(passwords: Passwords) -> None:
+@pytest.mark.parametrize(("beside", "wait"), BESIDE)
+async def test_hash_matches_its_own_password_only(*, beside: bool, wait: float) -> None:
+    passwords = Passwords(memory_kib=TINY_KIB, iterations=1, idle_wait=wait, beside_requests=beside)
     made = await asyncio.gather(*(passwords.hash(f"word {number}") for number in range(QUEUE)))
     right = (passwords.verify(f"word {number}", one) for number, one in enumerate(made))
     wrong = (passwords.verify(f"word {number + 1}", one) for number, one in enumerate(made))
     assert all(await asyncio.gather(*right))
     assert not any(await asyncio.gather(*wrong))
     assert passwords.waiting == 0
+    await passwords.close()
 
 
 STORED = "$argon2id$v=19$m=19456,t=2,p=1$"

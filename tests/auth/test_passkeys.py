@@ -164,31 +164,32 @@ async def test_expired_challenge_is_replaced(api: Api) -> None:
     assert "/sign-in" in stranger.headers["location"]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"origin": "https://evil.test"},
-        {"rp": "evil.test"},
-        {"flags": PRESENT},
-        {"flags": VERIFIED},
-        {"flags": PRESENT | VERIFIED | BACKED_UP},
-        {"framed": {"type": "webauthn.create"}},
-        {"framed": {"crossOrigin": True}},
-        {"framed": {"crossOrigin": False, "topOrigin": "https://evil.test"}},
-        {"id": b"unknown"},
-        {"sign": lambda _data: b"x" * 70},
-    ],
-    ids=lambda change: str(*change),
-)
-async def test_invalid_assertion_is_refused(api: Api, change: dict[str, Any]) -> None:
+LIES: list[dict[str, Any]] = [
+    {"origin": "https://evil.test"},
+    {"rp": "evil.test"},
+    {"flags": PRESENT},
+    {"flags": VERIFIED},
+    {"flags": PRESENT | VERIFIED | BACKED_UP},
+    {"framed": {"type": "webauthn.create"}},
+    {"framed": {"crossOrigin": True}},
+    {"framed": {"crossOrigin": False, "topOrigin": "https://evil.test"}},
+    {"id": b"unknown"},
+    {"sign": lambda _data: b"x" * 70},
+]
+
+
+async def test_invalid_assertion_is_refused(api: Api) -> None:
     device = Authenticator()
     await owner(api, device)
-    vars(device).update(change)
+    honest = vars(device).copy()
     async with api.unchanged():
-        answer = await sign_in_by(api, device)
-    assert answer.status_code == 422
-    assert "was not accepted" in answer.text
-    assert not session_in(answer)
+        for lie in LIES:
+            vars(device).clear()
+            vars(device).update(honest | lie)
+            answer = await sign_in_by(api, device)
+            assert answer.status_code == 422, lie
+            assert "was not accepted" in answer.text
+            assert not session_in(answer)
 
 
 DEEP = '{"x":' + "[" * 3_000
@@ -333,16 +334,6 @@ async def test_app_beside_a_passkey_keeps_the_recovery_codes(api: Api) -> None:
     login = Way(api, "/auth/login")
     for code in codes:
         assert (await login.send(user, code)).is_success
-
-
-async def test_passkey_sign_in_clears_failures_of_the_account(api: Api) -> None:
-    device = Authenticator()
-    user, _, _ = await owner(api, device)
-    for _ in range(10):
-        await Way(api, "/auth/login").send(user, None, "Wrong-password1")
-    assert (await Way(api, "/auth/login").send(user)).status_code == 429
-    assert session_in(await sign_in_by(api, device))
-    assert (await Way(api, "/auth/login").send(user)).status_code == 401
 
 
 async def test_passkey_satisfies_step_up(api: Api) -> None:

@@ -1,28 +1,24 @@
 """Signing in by a provider that has OAuth 2.0 without OpenID Connect, as GitHub does."""
 
-import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
-import httpx
 import pytest
 from aiohttp import web
 
 from driving import Api, settings_for
+from openid_provider import Traveller, answering_at
 from portico.core.oauth import challenge_of
 from portico.core.users import User
 from portico.features.people.storage import Users
 from portico.features.signin.storage import ProviderStore
-from second_factor import HERE, ORIGIN
+from second_factor import DASHBOARD
 from signing_in import PASSWORD
 
 pytestmark = pytest.mark.one_engine
 
-DASHBOARD = f"{HERE}/dashboard"
 SECRET = "a:secret/with+all of it"
 
 
@@ -73,23 +69,11 @@ class GitHub:
         return web.json_response({"/user": self.user, "/user/emails": self.emails}[request.path])
 
 
-@asynccontextmanager
-async def serving() -> AsyncIterator[GitHub]:
-    github = GitHub()
-    runner = web.ServerRunner(web.Server(github.answer), shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    github.address = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
-        yield github
-    finally:
-        await runner.cleanup()
-
-
 @pytest.fixture
 async def github() -> AsyncIterator[GitHub]:
     """A server at which Ada is signed in."""
-    async with serving() as github:
+    github = GitHub()
+    async with answering_at(github.answer) as github.address:
         yield github
 
 
@@ -117,28 +101,9 @@ async def api(
         yield api
 
 
-class Traveller:
+def somebody_at(api: Api, github: GitHub) -> Traveller:
     """Somebody with a browser, and GitHub."""
-
-    def __init__(self, api: Api, github: GitHub) -> None:
-        self.browser = api.stranger()
-        self.github = github
-
-    async def post(self, path: str, **form: str) -> httpx.Response:
-        """A form of the dashboard."""
-        fields = {"next": "", **form}
-        return await self.browser.post(DASHBOARD + path, data=fields, headers=ORIGIN)
-
-    async def leave(self, **form: str) -> str:
-        """Goes to GitHub: the address there."""
-        page = await self.post("/sign-in/with/github", **form)
-        found = re.search(r'<a class="button primary wide" href="(.*?)"', page.text)
-        assert found, page.text
-        return unescape(found[1])
-
-    async def arrive(self, **more: str) -> httpx.Response:
-        """Goes there and comes back."""
-        return await self.browser.get(self.github.visit(await self.leave(), **more))
+    return Traveller(api, github, name="github")
 
 
 async def is_linked(api: Api, user: User, subject: str = "583231") -> bool:
@@ -150,24 +115,21 @@ async def test_account_is_linked_once_by_number_and_signs_in_by_it_from_then_on(
     api: Api, github: GitHub
 ) -> None:
     ada = await api.account(email="ada@example.com", password=PASSWORD)
-    somebody = Traveller(api, github)
+    somebody = somebody_at(api, github)
     back = await somebody.arrive()
     assert back.headers["location"].startswith("/dashboard/sign-in?"), "the e-mail alone opens none"
-    entered = await somebody.post("/sign-in", email=ada.email, password=PASSWORD)
+    entered = await somebody.sign_in(ada)
     assert urlsplit(entered.headers["location"]).path == "/dashboard/sign-in/link"
-    page = await somebody.browser.get(f"{HERE}{entered.headers['location']}")
-    csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
-    assert csrf
-    await somebody.post("/sign-in/link", decision="link", csrf=csrf[1])
+    await somebody.decide("link")
     assert await is_linked(api, ada)
 
     github.user |= {"login": "renamed"}
     github.emails = []
-    again = Traveller(api, github)
+    again = somebody_at(api, github)
     assert (await again.arrive()).headers["location"] == "/dashboard"
     assert (await again.browser.get(f"{DASHBOARD}/security")).status_code == 200
     github.user |= {"id": 1, "login": "ada"}
-    stranger = Traveller(api, github)
+    stranger = somebody_at(api, github)
     assert "did not give an e-mail" in (await stranger.arrive()).text, "the name is no proof"
 
 
@@ -201,7 +163,7 @@ async def test_email_counts_only_if_it_is_verified_and_of_the_domains(
 ) -> None:
     github.user |= user
     github.emails = github.emails if emails is None else emails
-    somebody = Traveller(api, github)
+    somebody = somebody_at(api, github)
     if made is None:
         async with api.unchanged(but="audit"):
             answer = await somebody.arrive()
@@ -214,38 +176,35 @@ async def test_email_counts_only_if_it_is_verified_and_of_the_domains(
     assert await is_linked(api, found)
 
 
+WRONG: list[tuple[dict[str, Any], int]] = [
+    ({"token": {"error": "bad_verification_code"}}, 403),
+    ({"token": {"access_token": "x\ny"}}, 403),
+    ({"user": {"login": "ada"}}, 403),
+    ({"user": {"id": True}}, 403),
+    ({"user": {"id": None}}, 403),
+    ({"user": []}, 403),
+    ({"emails": {"email": "ada@example.com", "verified": True}}, 403),
+    ({"statuses": {"/user/emails": 404}}, 403),
+    ({"statuses": {"/login/oauth/access_token": 503}}, 503),
+]
+
+
 @pytest.mark.parametrize("table", [MAKES])
-@pytest.mark.parametrize(
-    ("wrong", "status"),
-    [
-        ({"token": {"error": "bad_verification_code"}}, 403),
-        ({"token": {"access_token": "x\ny"}}, 403),
-        ({"user": {"login": "ada"}}, 403),
-        ({"user": {"id": True}}, 403),
-        ({"user": {"id": None}}, 403),
-        ({"user": []}, 403),
-        ({"emails": {"email": "ada@example.com", "verified": True}}, 403),
-        ({"statuses": {"/user/emails": 404}}, 403),
-        ({"statuses": {"/login/oauth/access_token": 503}}, 503),
-    ],
-    ids=str,
-)
-async def test_answer_that_proves_nothing_signs_nobody_in(
-    api: Api, github: GitHub, wrong: dict[str, Any], status: int
-) -> None:
-    for name, value in wrong.items():
-        setattr(github, name, value)
-    async with api.unchanged(but="audit"):
-        answer = await Traveller(api, github).arrive()
-    assert answer.status_code == status, answer.text
+async def test_answer_that_proves_nothing_signs_nobody_in(api: Api, github: GitHub) -> None:
+    honest = vars(github).copy()
+    for wrong, status in WRONG:
+        vars(github).update(honest | wrong)
+        async with api.unchanged(but="audit"):
+            answer = await somebody_at(api, github).arrive()
+        assert answer.status_code == status, wrong
 
 
 async def test_state_of_another_visit_signs_nobody_in(api: Api, github: GitHub) -> None:
-    answer = await Traveller(api, github).arrive(state="of another")
+    answer = await somebody_at(api, github).arrive(state="of another")
     assert answer.status_code == 403
 
 
 async def test_it_is_not_asked_for_what_it_cannot_prove(api: Api, github: GitHub) -> None:
-    somebody = Traveller(api, github)
+    somebody = somebody_at(api, github)
     asked = dict(parse_qsl(urlsplit(await somebody.leave(again="yes")).query))
     assert asked.keys().isdisjoint({"prompt", "max_age", "nonce"})

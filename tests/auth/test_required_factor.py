@@ -10,7 +10,7 @@ from owned import sessions_of
 from portico.core.audit import OPERATOR
 from portico.features.events.audit import Audit
 from portico.features.signin.rules import Passkey, step_of
-from portico.features.signin.second_factor import Enrolment, reset_factors
+from portico.features.signin.second_factor import Enrolment
 from portico.features.signin.service import StepGone
 from portico.features.signin.sessions import (
     Browser,
@@ -21,7 +21,6 @@ from portico.features.signin.sessions import (
 from portico.features.signin.storage import FactorStore
 from second_factor import (
     CODES,
-    DASHBOARD,
     HERE,
     KEY,
     SITES,
@@ -92,18 +91,6 @@ async def test_pages_set_up_a_required_factor_before_the_session(api: Api, site:
     await next_time.password(user)
     key: str = person.key  # type: ignore[attr-defined]
     assert session_in(await next_time.post("/sign-in/code", otp=code_of(api, 0, key)))
-
-
-async def test_sign_in_that_waits_for_a_factor_ends_with_the_reset_of_all(api: Api) -> None:
-    api.live.settings = replace(api.live.settings, require_second_factor="all")
-    user = await factored(api)
-    person = Person(api, DASHBOARD)
-    assert "/sign-in/code" in (await person.password(user)).headers["location"]
-    await reset_factors(api.live, user.id, OPERATOR)
-    async with api.unchanged():
-        answer = await person.post("/sign-in/code", secret="", otp="000000", name="Phone")
-    assert answer.status_code == 303, answer.text
-    assert "sign-in-again" in answer.headers["location"]
 
 
 async def test_passkey_added_meanwhile_is_required(api: Api) -> None:

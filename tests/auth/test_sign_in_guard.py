@@ -22,6 +22,8 @@ from portico.limits.guard import ACCOUNT, ACQUAINTANCE, ADDRESS
 from portico.limits.protocol import GUARDED_ACCOUNT
 from signing_in import AUTH, PASSWORD, Visitor, counted
 
+pytestmark = pytest.mark.one_engine
+
 LOGIN = f"{AUTH['live']}/login"
 WAYS = [LOGIN, f"{BASE['live']}/sessions"]
 PARAMETERS = "$argon2id$v=19$m=16,t=1,p=1"
@@ -111,7 +113,6 @@ def visible(answer: httpx.Response) -> dict[str, Any]:
     return {"status": answer.status_code, "headers": headers, "body": answer.text}
 
 
-@pytest.mark.one_engine
 @pytest.mark.parametrize("url", WAYS)
 async def test_failed_sign_ins_get_one_answer_at_one_cost(
     api: Api, hashes: Hashes, url: str
@@ -139,7 +140,6 @@ async def test_failed_sign_ins_get_one_answer_at_one_cost(
     assert WRONG in answers[0]["body"]
 
 
-@pytest.mark.one_engine
 async def test_refused_sign_in_stores_neither_password_nor_unknown_email(api: Api) -> None:
     ada = await api.account(password=PASSWORD)
     await guess(at(api, 1), ada.email, "Secret typed wrong 1")
@@ -199,7 +199,6 @@ async def test_concurrent_guesses_are_no_more_than_successive_ones(
     assert len(hashes.verified) == ACCOUNT.free
 
 
-@pytest.mark.one_engine
 async def test_cancelled_guess_is_not_counted(api: Api, hashes: Hashes) -> None:
     ada = await api.account(password=PASSWORD)
     claim = Claim(ada.email, ada.id, "198.51.0.1")
@@ -266,7 +265,6 @@ async def test_owner_at_a_known_address_signs_in_while_strangers_must_wait(api: 
         assert (await guess(home, ada.email, PASSWORD, url)).is_success
 
 
-@pytest.mark.one_engine
 @pytest.mark.parametrize(("seconds", "wait"), [(100, 800), (15 * 60 - 40, 40)])
 async def test_spent_address_reveals_no_account_that_knows_it(
     api: Api, seconds: int, wait: int
@@ -312,18 +310,6 @@ async def test_guesses_at_accounts_that_know_an_address_count_for_the_address(ap
     assert await try_at_all(PASSWORD) == [True] * len(users)
 
 
-async def test_known_address_that_guesses_waits_alone(api: Api, hashes: Hashes) -> None:
-    ada = await api.account(password=PASSWORD)
-    home = await at_home(api, ada)
-    for _ in range(ACQUAINTANCE.free):
-        refused(await guess(home, ada.email), 401)
-    hashes.verified.clear()
-    waits(await guess(home, ada.email, PASSWORD), 60)
-    assert hashes.verified == []
-    assert (await guess(at(api, 2), ada.email, PASSWORD)).status_code == 200
-
-
-@pytest.mark.one_engine
 async def test_sign_in_beyond_a_full_queue_of_hashes_is_503_alone(api: Api, hashes: Hashes) -> None:
     caller = await api.caller("viewer")
     hashes.hold.clear()

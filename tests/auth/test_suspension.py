@@ -1,21 +1,19 @@
 """A suspended account: nothing that it has opens anything, and nothing is lost."""
 
-import asyncio
 import logging
 
 import pytest
 
-from driving import BASE, Api, json_bytes, refused
+from driving import BASE, Api, refused
 from mail.conftest import Post
 from portico.core.audit import OPERATOR, Actor, Author
-from portico.core.errors import Conflict, Invalid, PermissionDenied
+from portico.core.errors import Conflict, Invalid
 from portico.features.events.audit import Audit, AuditFilter
 from portico.features.people.accounts import resume, suspend
 from portico.features.people.mirrors import mirror_of, outdated_mirrors
 from portico.features.people.recovery import ask_reset, reset_password
-from portico.features.people.storage import Users
-from portico.features.people.users import delete_user, read_user
-from signing_in import AUTH, PASSWORD, Visitor, session_of, somewhere
+from portico.features.people.users import read_user
+from signing_in import AUTH, PASSWORD, Visitor, session_of
 
 STRANGER = Author(Actor(address="192.0.2.7", request_id="req_1"))
 
@@ -78,45 +76,6 @@ async def test_repeated_suspension_changes_nothing_and_sends_no_mail(api: Api, p
         await resume(api.live, user.id, OPERATOR)
 
 
-@pytest.mark.one_engine
-async def test_last_admin_is_neither_suspended_nor_deleted(api: Api) -> None:
-    last = await api.account("admin")
-    gone = await api.account("admin")
-    await suspend(api.live, gone.id, OPERATOR)
-    async with api.unchanged():
-        for change in (
-            suspend(api.live, last.id, OPERATOR),
-            delete_user(api.live, last.id, lambda _: None, OPERATOR),
-        ):
-            with pytest.raises(Conflict):
-                await change
-    await delete_user(api.live, gone.id, lambda _: None, OPERATOR)
-
-
-async def test_concurrent_suspensions_and_deletions_leave_one_admin(api: Api) -> None:
-    for _ in range(5):
-        admins = [await api.account("admin") for _ in range(4)]
-        await asyncio.gather(
-            *(suspend(api.live, one.id, OPERATOR) for one in admins[::2]),
-            *(delete_user(api.live, one.id, lambda _: None, OPERATOR) for one in admins[1::2]),
-            return_exceptions=True,
-        )
-        assert await api.live[Users].first_admin() is not None
-        async with api.live.db.transaction() as tx:
-            tx.invalidate_all()
-            await tx.run("DELETE FROM users")
-
-
-@pytest.mark.one_engine
-async def test_own_account_cannot_be_suspended(api: Api) -> None:
-    boss, other = await api.caller("admin"), await api.account("admin")
-    mine = Author(Actor(user_id=boss.user.id))
-    with pytest.raises(PermissionDenied):
-        await suspend(api.live, boss.user.id, mine)
-    await suspend(api.live, other.id, mine)
-    assert (await read_user(api.live, other.id)).suspended_at == api.clock()
-
-
 async def test_mirror_is_suspended_with_its_account_and_not_by_itself(api: Api) -> None:
     user = await api.account("editor")
     trial = await api.caller(user=user, key_type="test")
@@ -134,18 +93,6 @@ async def test_mirror_is_suspended_with_its_account_and_not_by_itself(api: Api) 
     assert (await visitor.me(cookie=session, env="sandbox")).status_code == 401
     actions = [entry.action for entry in await api.sandbox[Audit].page(limit=2)]
     assert actions == ["user.resumed", "user.suspended"]
-
-
-@pytest.mark.one_engine
-async def test_change_under_way_fails_after_the_suspension(api: Api) -> None:
-    owner = await api.caller("editor")
-    headers = [("authorization", f"Bearer {owner.key}"), ("content-type", "application/json")]
-    lamp = json_bytes({"name": "Lamp", "category": "light", "price": 1})
-    answer = await somewhere(api).exchange(
-        "POST", "/v1/products", headers, lamp, lambda: suspend(api.live, owner.user.id, OPERATOR)
-    )
-    refused(answer, 401, "AUTHENTICATION_REQUIRED")
-    assert (await api.state())["live products"] == []
 
 
 @pytest.mark.one_engine

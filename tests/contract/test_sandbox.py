@@ -5,6 +5,7 @@ from importlib.resources import files
 from typing import Any
 
 import msgspec
+import pytest
 
 from driving import BASE, Api, Caller, refused
 from operating import eventually
@@ -32,6 +33,7 @@ async def mirror(api: Api, account: User) -> User | None:
     return await api.sandbox[Users].by_account(account.id)
 
 
+@pytest.mark.one_engine
 async def test_a_resource_of_one_environment_is_not_in_the_other(api: Api) -> None:
     live = await api.caller("admin", "live")
     test = await api.caller("admin", "test", user=live.user)
@@ -46,6 +48,7 @@ async def test_a_resource_of_one_environment_is_not_in_the_other(api: Api) -> No
         assert (await caller.post("/users", json=new)).status_code == 201
 
 
+@pytest.mark.one_engine
 async def test_nothing_that_is_done_in_the_sandbox_touches_live_data(api: Api) -> None:
     test = await api.caller("admin", "test")
     live_user, live_product = await api.account(), await api.product()
@@ -89,6 +92,7 @@ async def test_concurrent_first_sandbox_keys_make_one_mirror(api: Api) -> None:
         assert len({record.user_id for record, _ in made}) == 1
 
 
+@pytest.mark.one_engine
 async def test_a_mirror_follows_role_plan_and_deletion_of_its_account(api: Api) -> None:
     admin = await api.caller("admin")
     caller = await api.caller("editor", "test")
@@ -106,6 +110,7 @@ async def test_a_mirror_follows_role_plan_and_deletion_of_its_account(api: Api) 
     assert await api.sandbox[ApiKeys].get(caller.record.id) is None
 
 
+@pytest.mark.one_engine
 async def test_a_mirror_is_changed_and_deleted_in_live_only(api: Api) -> None:
     boss, viewer = await api.caller("admin", "test"), await api.caller("viewer", "test")
     own = await api.account("viewer", env=api.sandbox)
@@ -204,6 +209,7 @@ async def test_after_concurrent_changes_accounts_and_mirrors_agree(api: Api) -> 
         assert (found.email, found.role) == (account.email, account.role)
 
 
+@pytest.mark.one_engine
 async def test_a_sandbox_user_makes_way_for_a_mirrors_new_email(api: Api) -> None:
     admin, watcher = await api.caller("admin"), await api.caller("admin", "test")
     ada = await api.caller("editor", "test")

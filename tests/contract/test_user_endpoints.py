@@ -221,9 +221,11 @@ async def test_admins_removing_one_another_leave_one_admin(api: Api) -> None:
         admins = [await api.caller("admin") for _ in range(6)]
         pairs = list(zip(admins, [*admins[1:], admins[0]], strict=True))
         demoted = {"role": "viewer"}
+        suspended = {"suspended": True}
         await asyncio.gather(
-            *(by.delete(f"/users/{whom.user.id}") for by, whom in pairs[::2]),
-            *(by.patch(f"/users/{whom.user.id}", json=demoted) for by, whom in pairs[1::2]),
+            *(by.delete(f"/users/{whom.user.id}") for by, whom in pairs[::3]),
+            *(by.patch(f"/users/{whom.user.id}", json=demoted) for by, whom in pairs[1::3]),
+            *(by.patch(f"/users/{w.user.id}/account", json=suspended) for by, w in pairs[2::3]),
         )
         assert await api.live[Users].first_admin() is not None
         async with api.live.db.transaction() as tx:

@@ -1,7 +1,6 @@
 """An invitation makes an account that its owner has chosen the password of, once."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,15 +11,15 @@ from mail.conftest import Post, words
 from owned import set_role
 from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.caller import Principal
-from portico.core.errors import Duplicate, Invalid, NotFound, PermissionDenied
+from portico.core.errors import Duplicate, Invalid, PermissionDenied
 from portico.core.users import User
 from portico.features.access.credentials import Credentials
 from portico.features.events.audit import Audit, AuditFilter
 from portico.features.people.accounts import suspend
-from portico.features.people.invitations import MadeInvitation, accept, find, invite, renew, revoke
+from portico.features.people.invitations import MadeInvitation, accept, find, invite, renew
 from portico.features.people.recovery import give_reset, reset_password
 from portico.features.people.users import delete_user
-from signing_in import Visitor, session_of
+from signing_in import session_of
 
 STRANGER = Author(Actor(address="192.0.2.7", request_id="req_1"))
 CHOSEN = "Chang3dWord"
@@ -71,35 +70,6 @@ async def test_deleted_user_of_a_changed_e_mail_cannot_return_by_an_earlier_invi
 
 
 @pytest.mark.one_engine
-async def test_accepted_invitation_makes_the_account_it_names(api: Api) -> None:
-    made = await invited(api)
-    assert made.link.startswith("https://localhost:8443/dashboard/invitation?token=")
-    assert made.invitation.expires_at == api.clock() + 7 * DAY * 1000
-    user = await accepted(api, token_of(made))
-    assert (user.name, user.email, user.role, user.plan) == (
-        "Ada King",
-        "Ada@example.com",
-        "editor",
-        "pro",
-    )
-    assert user.email_verified_at is None
-    assert (await Visitor(api).log_in("ada@example.com", CHOSEN)).status_code == 200
-
-
-@pytest.mark.one_engine
-async def test_revoked_invitation_is_refused(api: Api) -> None:
-    made = await invited(api)
-    await revoke(api.live, made.invitation.id, OPERATOR)
-    await useless(api, token_of(made))
-    for again in (
-        revoke(api.live, made.invitation.id, OPERATOR),
-        renew(api.live, made.invitation.id, handed_over=True, by=OPERATOR),
-    ):
-        with pytest.raises(NotFound):
-            await again
-
-
-@pytest.mark.one_engine
 @pytest.mark.parametrize("password", ["Password1", "Xx-Lovelace-9"])
 async def test_refused_password_does_not_use_up_an_invitation(api: Api, password: str) -> None:
     token = token_of(await invited(api))
@@ -135,27 +105,6 @@ async def test_concurrent_invitations_of_one_e_mail_leave_one(api: Api) -> None:
     results = await asyncio.gather(*(invited(api) for _ in range(20)), return_exceptions=True)
     assert all(isinstance(result, MadeInvitation) for result in results), results
     assert len((await api.state())["live invitations"]) == 1
-
-
-@pytest.mark.one_engine
-async def test_invitation_is_audited_without_its_secret(
-    api: Api, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    made = await invited(api)
-    held = str(await api.state())
-    user = await accepted(api, token_of(made))
-    entries = list(reversed(await api.live[Audit].page(limit=3)))
-    assert [entry.action for entry in entries] == [
-        "invitation.created",
-        "invitation.accepted",
-        "user.created",
-    ]
-    assert entries[0].credential == "command"
-    assert {entry.user_id for entry in entries[1:]} == {user.id}
-    held += str(await api.state()) + caplog.text
-    for secret in (token_of(made), CHOSEN):
-        assert secret not in held
 
 
 async def _suspended(api: Api, admin: User) -> None:

@@ -1,6 +1,7 @@
 """What holds for every link that is mailed or handed over: its life, one use, and its kind."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
@@ -131,8 +132,24 @@ async def test_link_holds_for_its_life_and_not_longer(api: Api, post: Post, kind
     await kind.use(api, early, CHOSEN)
     assert await uses(api, kind) == 1
     api.clock.advance(milliseconds=1)
-    await api.portico.passwords.close()  # what has expired is not even hashed
-    await assert_useless(api, kind.use, late)
+    await api.portico.passwords.close()  # what has expired, or never was, is not even hashed
+    for token in (late, "", "t" * 43, "ü" * 43):
+        await assert_useless(api, kind.use, token)
+
+
+@pytest.mark.one_engine
+@kinds
+async def test_token_of_a_link_is_stored_and_logged_nowhere_in_clear(
+    api: Api, post: Post, caplog: pytest.LogCaptureFixture, kind: Kind
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    token = await kind.ask(api, post, "ada@example.com")
+    assert len(token) == 43
+    held = str(await api.state())
+    await kind.use(api, token, CHOSEN)
+    held += str(await api.state()) + caplog.text
+    for secret in (token, token[:20], CHOSEN):
+        assert secret not in held
 
 
 @kinds

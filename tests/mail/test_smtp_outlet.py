@@ -165,31 +165,6 @@ async def passed(seconds: float) -> None:
     await asyncio.sleep(0.01)
 
 
-def test_mail_server_slow_at_every_step_is_given_up() -> None:
-    steps = 0
-
-    async def sent() -> None:
-        ended = asyncio.Event()
-
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            nonlocal steps
-            writer.write(b"220 slow\r\n")
-            while await reader.readline():
-                steps += 1
-                await passed(SECONDS * 0.75)
-                writer.write(b"250 OK\r\n")
-            ended.set()
-
-        async with answering(answer) as port:
-            refused = await refusal(f"smtp://127.0.0.1:{port}", seconds=SECONDS)
-            await ended.wait()
-        assert "in time" in refused.reason
-
-    with asyncio.Runner(loop_factory=Ahead) as runner:
-        runner.run(sent())
-    assert steps == 2
-
-
 class Thorough(MailServer):
     """Looks a letter through for a while before it says that it has it."""
 

@@ -187,24 +187,6 @@ async def test_mail_claimed_by_a_slow_process_is_not_claimed_again(
     assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
 
 
-@pytest.mark.one_engine
-async def test_concurrent_mails_of_a_process_are_bounded(quiet: Api) -> None:
-    users = [await quiet.account() for _ in range(AT_ONCE + 2)]
-    quiet.live.outlet = outbox = Held()
-    for user in users:
-        await ask_verification(quiet.live, user, STRANGER)
-    job = SendMails(quiet.live)
-    await job.run()
-    await eventually(lambda: len(outbox.tried) == AT_ONCE, "as many as may be")
-    await job.run()
-    assert await next_due(quiet) == quiet.clock(), "nobody has claimed the others"
-    assert len(outbox.tried) == AT_ONCE
-    outbox.told.set()
-    await job.close()
-    await sent(quiet)
-    assert (len(outbox.tried), await waiting(quiet)) == (AT_ONCE + 2, 0)
-
-
 async def test_mail_is_sent_by_one_of_several_processes(quiet: Api) -> None:
     users = [await quiet.account() for _ in range(3 * AT_ONCE)]
     quiet.live.outlet = outbox = Outbox()
