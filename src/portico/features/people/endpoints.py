@@ -52,7 +52,6 @@ from portico.web.routing import Access, BodyRoute, QueryRoute, Route
 
 
 async def list_users(request: QueryRequest[ListUsers]) -> Reply:
-    """GET /users."""
     query, start = request.query, start_of(request)
     if query.external_id is not None:
         return await _list_one(request, query.external_id)
@@ -76,19 +75,16 @@ async def _list_one(request: QueryRequest[ListUsers], external_id: str) -> Reply
 
 
 async def read_user(request: Request) -> Reply:
-    """GET /users/{id}."""
     user = await users.read_user(request.environment, request.resource_id)
     return json_reply(200, Single(user_body(user)))
 
 
 async def read_me(request: Request) -> Reply:
-    """GET /users/me."""
     user = await users.read_user(request.environment, request.caller.user_id)
     return json_reply(200, Single(user_body(user)))
 
 
 async def create_user(request: BodyRequest[CreateUser]) -> Reply:
-    """POST /users."""
     body = request.body
     base = request.environment.addresses.base
 
@@ -109,12 +105,10 @@ async def create_user(request: BodyRequest[CreateUser]) -> Reply:
 
 
 async def change_user(request: BodyRequest[ChangeUser]) -> Reply:
-    """PATCH /users/{id}."""
     return await _change(request, request.resource_id)
 
 
 async def change_me(request: BodyRequest[ChangeUser]) -> Reply:
-    """PATCH /users/me."""
     return await _change(request, request.caller.user_id)
 
 
@@ -132,7 +126,6 @@ async def _change(request: BodyRequest[ChangeUser], user_id: int) -> Reply:
 
 
 async def delete_user(request: Request) -> Reply:
-    """DELETE /users/{id}."""
     await users.delete_user(
         request.environment, request.resource_id, precondition(request, user_body), request.by
     )
@@ -140,7 +133,6 @@ async def delete_user(request: Request) -> Reply:
 
 
 async def read_account(request: Request) -> Reply:
-    """GET /users/{id}/account."""
     env, user_id = request.environment, request.resource_id
     user = await users.read_user(env, user_id)
     second_factor = await has_second_factor(env, user_id)
@@ -148,7 +140,6 @@ async def read_account(request: Request) -> Reply:
 
 
 async def change_account(request: BodyRequest[ChangeAccount]) -> Reply:
-    """PATCH /users/{id}/account."""
     env, user_id = request.environment, request.resource_id
     shown = partial(account_body, second_factor=await has_second_factor(env, user_id))
     check = precondition(request, shown)
@@ -157,7 +148,6 @@ async def change_account(request: BodyRequest[ChangeAccount]) -> Reply:
 
 
 async def list_plans(request: Request) -> Reply:
-    """GET /plans."""
     plans = request.environment.settings.plans.values()
     return json_reply(200, Single([PlanBody(**asdict(plan)) for plan in plans]))
 
@@ -300,7 +290,6 @@ ROUTES = (
 
 
 async def list_invitations(request: QueryRequest[ListInvitations]) -> Reply:
-    """GET /invitations."""
     start = start_of(request)
     page = await request.environment[Invitations].by_admins(
         offset=start.offset, limit=request.query.limit, behind=start.behind
@@ -310,13 +299,11 @@ async def list_invitations(request: QueryRequest[ListInvitations]) -> Reply:
 
 
 async def read_invitation(request: Request) -> Reply:
-    """GET /invitations/{id}."""
     found = await invitations.read(request.environment, request.resource_id)
     return json_reply(200, Single(invitation_item(found)))
 
 
 async def create_invitation(request: BodyRequest[CreateInvitation]) -> Reply:
-    """POST /invitations."""
     env, body = request.environment, request.body
     _require_people(env)
     if faults := plan_faults(env, {"plan": body.plan}):
@@ -335,7 +322,6 @@ async def create_invitation(request: BodyRequest[CreateInvitation]) -> Reply:
 
 
 async def renew_invitation(request: Request) -> Reply:
-    """POST /invitations/{id}/renew."""
     env = request.environment
     _require_people(env)
     reply = partial(_made, request, "Invitation renewed. The old link no longer works.")
@@ -345,7 +331,6 @@ async def renew_invitation(request: Request) -> Reply:
 
 
 async def revoke_invitation(request: Request) -> Reply:
-    """DELETE /invitations/{id}."""
     check = precondition(request, invitation_item)
     await invitations.revoke(request.environment, request.resource_id, request.by, check)
     return Reply(204)

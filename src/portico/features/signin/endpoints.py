@@ -46,7 +46,6 @@ from portico.web.routing import Access, AnyRoute, BodyOrBearerRoute, BodyRoute, 
 
 
 async def login(request: BodyRequest[SignIn]) -> Reply:
-    """POST /login."""
     body = request.body
     pair = await log_in(
         request.environment,
@@ -57,13 +56,11 @@ async def login(request: BodyRequest[SignIn]) -> Reply:
 
 
 async def refresh(request: BodyRequest[Refresh]) -> Reply:
-    """POST /refresh."""
     token = request.body.refresh_token
     return _tokens(await refresh_login(request.environment, token, request.by))
 
 
 async def logout(request: BodyRequest[LogOut | None]) -> Reply:
-    """POST /logout."""
     body = request.body
     ended = await log_out(
         request.environment,
@@ -83,13 +80,11 @@ def _tokens(pair: Pair) -> Reply:
 
 
 async def read_keys(request: Request) -> Reply:
-    """GET /.well-known/jwks.json."""
     keys = await request.environment[Signer].published()
     return json_reply(200, KeySet([PublicKey(**key) for key in keys]))
 
 
 async def read_user_info(request: Request) -> Reply:
-    """GET /userinfo."""
     user = await read_user(request.environment, request.caller.user_id)
     return json_reply(200, user_info(user, request.caller.scopes))
 
@@ -101,7 +96,6 @@ async def post_user_info(request: Request) -> Reply:
 
 
 async def read_openid_metadata(request: Request) -> Reply:
-    """GET /.well-known/openid-configuration."""
     return json_reply(200, metadata(request.environment))
 
 
@@ -257,7 +251,6 @@ def inserted(auth_path: str) -> tuple[Route, ...]:
 
 
 async def create_session(request: BodyRequest[SignIn]) -> Reply:
-    """POST /sessions."""
     body, env = request.body, request.environment
     cookie = session_cookie(env.addresses.cookie_domain)
     opened = await open_session(
@@ -274,7 +267,6 @@ async def create_session(request: BodyRequest[SignIn]) -> Reply:
 
 
 async def delete_session(request: Request) -> Reply:
-    """DELETE /sessions."""
     await close_session(request.environment, request.by)
     cookie = session_cookie(request.environment.addresses.cookie_domain)
     return Reply(204, b"", [cookie.clear()])

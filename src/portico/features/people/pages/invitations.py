@@ -49,7 +49,6 @@ async def show(visit: Visit) -> Reply:
 
 
 async def show_new(visit: Visit) -> Reply:
-    """GET /users/invitations/new."""
     return visit.page(
         "invitation_new.html",
         "New invitation",
@@ -66,7 +65,6 @@ def _list(visit: Visit) -> str:
 
 
 async def make(visit: Visit) -> Reply:
-    """POST /users/invitations/new."""
     form = visit.form
     email = form.read("email", lambda text: users.email(text.strip()))
     name = form.optional("name", users.name)
@@ -113,7 +111,6 @@ async def _made(visit: Visit, make: Callable[[Author], Awaitable[MadeInvitation]
 
 
 async def renew_one(visit: Visit) -> Reply:
-    """POST /users/invitations/renew."""
     handed_over = not visit.env.has_mail_server
     return await _made(
         visit, lambda by: renew(visit.env, visit.sent_id(), handed_over=handed_over, by=by)
@@ -121,7 +118,6 @@ async def renew_one(visit: Visit) -> Reply:
 
 
 async def ask_revoke(visit: Visit) -> Reply:
-    """GET /users/invitations/revoke."""
     found = await visit.env[Invitations].get(visit.sent_id())
     if found is None:
         raise NotFound("This invitation no longer exists. It may have been accepted or revoked.")
@@ -138,7 +134,6 @@ async def ask_revoke(visit: Visit) -> Reply:
 
 
 async def revoke_one(visit: Visit) -> Reply:
-    """POST /users/invitations/revoke."""
     await revoke(visit.env, visit.sent_id(), visit.request.by)
     back = back_to_list(visit, _FILTERS)
     return visit.go("/users/invitations", **back, done="invitation-revoked")
@@ -182,7 +177,6 @@ async def show_invitation(visit: Visit) -> Reply:
 
 
 async def accept_invitation(visit: Visit) -> Reply:
-    """POST /invitation."""
     form, token = visit.form, visit.sent("token")
     invitation = await find(visit.env, token)
     name = form.read("name", users.name)
@@ -201,7 +195,6 @@ async def accept_invitation(visit: Visit) -> Reply:
 
 
 async def show_sign_up(visit: Visit) -> Reply:
-    """GET /sign-up."""
     if visit.env.sign_up_role is None:
         raise NotFound(
             "Accounts on this server are by invitation only. Ask an administrator to invite you."
@@ -220,7 +213,6 @@ async def sign_up(visit: Visit) -> Reply:
 
 
 async def show_sent(visit: Visit) -> Reply:
-    """GET /sign-up/sent."""
     return sent_page(
         visit,
         (

@@ -23,7 +23,6 @@ _THEMES = (("system", "Same as system"), ("light", "Light"), ("dark", "Dark"))
 
 
 async def show(visit: Visit) -> Reply:
-    """GET /profile."""
     return _page(visit, visit.user)
 
 
@@ -63,7 +62,6 @@ async def _change(visit: Visit, values: dict[str, Any], check: Check = lambda _:
 
 
 async def change(visit: Visit) -> Reply:
-    """POST /profile."""
     form = visit.form
     wanted = form.several("mails", users.MAILS)
     # If all are off, no kind is stored as muted, so that the API's one switch turns all on again.
@@ -97,12 +95,10 @@ async def change(visit: Visit) -> Reply:
 
 
 async def show_password(visit: Visit) -> Reply:
-    """GET /password."""
     return visit.page("password.html", "Change password")
 
 
 async def change_password(visit: Visit) -> Reply:
-    """POST /password."""
     rule = partial(chosen, name=visit.user.name, email=visit.user.email)
     values = {
         "current_password": visit.form.read("current_password", str),

@@ -23,7 +23,6 @@ from portico.web.routing import Access
 
 
 async def show_forgot(visit: Visit) -> Reply:
-    """GET /forgot."""
     return visit.page("forgot.html", "Forgot your password?")
 
 
@@ -46,7 +45,6 @@ def sent_page(visit: Visit, mailed: tuple[str, str], written: str) -> Reply:
 
 
 async def show_sent(visit: Visit) -> Reply:
-    """GET /forgot/sent."""
     return sent_page(
         visit,
         (
@@ -83,12 +81,10 @@ async def _of_link(visit: Visit, title: str, link: Link) -> Reply:
 
 
 async def show_reset(visit: Visit) -> Reply:
-    """GET /reset."""
     return await _of_link(visit, "Choose a new password", RESET)
 
 
 async def reset(visit: Visit) -> Reply:
-    """POST /reset."""
     chosen = visit.form.read("password", password)
     visit.form.check()
     await reset_password(visit.env, visit.sent("token"), chosen, visit.request.by)
@@ -101,7 +97,6 @@ async def show_verify(visit: Visit) -> Reply:
 
 
 async def verify(visit: Visit) -> Reply:
-    """POST /verify."""
     await verify_email(visit.env, visit.sent("token"), visit.request.by)
     return visit.go("/verified")
 
@@ -112,7 +107,6 @@ def _done(visit: Visit, title: str) -> Reply:
 
 
 async def show_verified(visit: Visit) -> Reply:
-    """GET /verified."""
     return _done(visit, "Your e-mail is verified")
 
 
@@ -122,7 +116,6 @@ def _link_made(visit: Visit, sent: str) -> str:
 
 
 async def send_verification(visit: Visit) -> Reply:
-    """POST /profile/verification."""
     if visit.user.email_verified_at is not None:  # verified in another window
         return visit.go("/profile", done="verified-before")
     await ask_verification(visit.env, visit.user, visit.request.by)
@@ -130,12 +123,10 @@ async def send_verification(visit: Visit) -> Reply:
 
 
 async def show_email(visit: Visit) -> Reply:
-    """GET /email."""
     return visit.page("email.html", "Change e-mail")
 
 
 async def change_email(visit: Visit) -> Reply:
-    """POST /email."""
     form = visit.form
     address = form.read("email", lambda text: another_email(visit.user, text.strip()))
     current = form.read("current_password", str)
@@ -150,7 +141,6 @@ async def show_new_email(visit: Visit) -> Reply:
 
 
 async def new_email(visit: Visit) -> Reply:
-    """POST /new-email."""
     is_verified = await take_new_email(visit.env, visit.sent("token"), visit.request.by)
     return visit.go("/verified" if is_verified else "/new-email/taken")
 

@@ -103,12 +103,10 @@ def _choices(visit: Visit, own_plan: str = "free") -> dict[str, Any]:
 
 
 async def show_new(visit: Visit) -> Reply:
-    """GET /users/new."""
     return visit.page("user_new.html", "New user", **_choices(visit), once=fresh_key(visit))
 
 
 async def create(visit: Visit) -> Reply:
-    """POST /users/new."""
     form = visit.form
     values: dict[str, Any] = {
         "name": form.read("name", users.name),
@@ -126,7 +124,6 @@ async def create(visit: Visit) -> Reply:
 
 
 async def show(visit: Visit) -> Reply:
-    """GET /users/{id}."""
     env, now = visit.env, visit.request.now
     person = await read_user(env, visit.request.resource_id)
     devices = await devices_of(env, person.id, now)
@@ -162,7 +159,6 @@ def _stored(person: User) -> dict[str, str]:
 
 
 async def show_edit(visit: Visit) -> Reply:
-    """GET /users/{id}/edit."""
     return _form(visit, await read_user(visit.env, visit.request.resource_id))
 
 
@@ -180,7 +176,6 @@ def _form(visit: Visit, person: User, mine: Values | None = None) -> Reply:
 
 
 async def edit(visit: Visit) -> Reply:
-    """POST /users/{id}/edit."""
     form, user_id, by = visit.form, visit.request.resource_id, await visit.by()
     values: dict[str, Any] = {
         "name": form.read("name", users.name),
@@ -226,7 +221,6 @@ async def _asked(visit: Visit) -> User:
 
 
 async def ask_end(visit: Visit) -> Reply:
-    """GET /users/end."""
     person = await _asked(visit)
     return visit.asks(
         f"End this access to the account of {named(person.name, person.id)}?",
@@ -241,7 +235,6 @@ async def ask_end(visit: Visit) -> Reply:
 
 
 async def end(visit: Visit) -> Reply:
-    """POST /users/end."""
     person = await _asked(visit)
     row_id, by = visit.sent_number("row") or 0, await visit.by()
     if visit.sent("kind") == "application":
@@ -253,7 +246,6 @@ async def end(visit: Visit) -> Reply:
 
 
 async def reset_password(visit: Visit) -> Reply:
-    """POST /users/reset-password."""
 
     def page(given: HandedOver) -> Reply:
         return visit.page(
@@ -368,7 +360,6 @@ def _does(deed: Deed) -> Handler:
 
 
 async def ask_delete(visit: Visit) -> Reply:
-    """GET /users/delete."""
     person = await _asked(visit)
     own = _own(visit, person)
     sandbox = ", in the sandbox too," if visit.shows_accounts else ""
@@ -385,7 +376,6 @@ async def ask_delete(visit: Visit) -> Reply:
 
 
 async def delete(visit: Visit) -> Reply:
-    """POST /users/delete."""
     person = await _asked(visit)
     await delete_user(visit.env, person.id, lambda _user: None, await visit.by())
     if _own(visit, person):

@@ -62,7 +62,6 @@ def agent_words(user_agent: str) -> str:
 
 
 async def show(visit: Visit) -> Reply:
-    """GET /devices."""
 
     async def on(page: int) -> Page[Device]:
         return await devices_of(
@@ -80,7 +79,6 @@ async def show(visit: Visit) -> Reply:
 
 
 async def ask_end(visit: Visit) -> Reply:
-    """GET /devices/end."""
     by, row_id = visit.sent("kind"), visit.sent_id()
     place = await visit.env[Devices].get(visit.user.id, visit.request.now, by, row_id)
     if place is not None and (by, row_id) != ("session", visit.session_id):
@@ -98,7 +96,6 @@ async def ask_end(visit: Visit) -> Reply:
 
 
 async def end(visit: Visit) -> Reply:
-    """POST /devices/end."""
     ends = {"session": end_session, "login": end_login}.get(visit.sent("kind"))
     if ends is None:
         raise NotFound("This device is no longer signed in.")
@@ -107,7 +104,6 @@ async def end(visit: Visit) -> Reply:
 
 
 async def ask_end_others(visit: Visit) -> Reply:
-    """GET /devices/end-others."""
     return visit.asks(
         "Sign out everywhere else?",
         "All your other sessions end, and programs and applications lose access to your account."
@@ -120,7 +116,6 @@ async def ask_end_others(visit: Visit) -> Reply:
 
 
 async def end_others(visit: Visit) -> Reply:
-    """POST /devices/end-others."""
     await sign_out_everywhere(
         visit.env, visit.user.id, visit.request.by, but_session=visit.session_id
     )

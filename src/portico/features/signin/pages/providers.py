@@ -38,13 +38,11 @@ from portico.web.routing import Access
 
 
 async def begin(provider: Provider, visit: Visit) -> Reply:
-    """POST /sign-in/with/NAME."""
     target = local(visit.site, visit.sent("next"))
     return await _leave(visit, provider, target, again=bool(visit.sent("again")))
 
 
 async def begin_link(visit: Visit) -> Reply:
-    """POST /security/link."""
     provider = visit.site.accounts.environment.sign_in_by.get(visit.form.text("provider"))
     if provider is None:
         raise NotFound("This sign-in provider is no longer available.")
@@ -190,7 +188,6 @@ async def _own(visit: Visit) -> ProviderLink:
 
 
 async def ask_unlink(visit: Visit) -> Reply:
-    """GET /security/unlink."""
     found = await _own(visit)
     return visit.asks(
         f"Unlink {label_of(visit.env, found) or found.issuer}?",
@@ -204,7 +201,6 @@ async def ask_unlink(visit: Visit) -> Reply:
 
 
 async def remove_link(visit: Visit) -> Reply:
-    """POST /security/unlink."""
     found = await _own(visit)
     await unlink(visit.env, visit.user.id, found.id, visit.request.by)
     return visit.go("/security", done="provider-unlinked")

@@ -27,7 +27,6 @@ from portico.web.pages.site import PageRoute, Visit, options_reply
 
 
 async def show(visit: Visit) -> Reply:
-    """GET /security."""
     factors = await visit.env[FactorStore].of_user(visit.user.id)
     return visit.page(
         "security.html",
@@ -47,7 +46,6 @@ async def show_app(visit: Visit) -> Reply:
 
 
 async def add_app(visit: Visit) -> Reply:
-    """POST /security/app."""
     form, user_id = visit.form, visit.user.id
     name, code = form.read("name", factor_name), form.read("otp", str.strip) or ""
     enrolment = read_enrolment(visit.env, user_id, form.text("secret"), code, name)
@@ -64,7 +62,6 @@ def _codes(visit: Visit, codes: tuple[str, ...]) -> Reply:
 
 
 async def show_passkey(visit: Visit) -> Reply:
-    """GET /security/passkey."""
     options = await creation_options(visit.env, visit.user, visit.session_id)
     return visit.page("passkey.html", "Add a passkey", passkey_options=options)
 
@@ -75,7 +72,6 @@ async def show_options(visit: Visit) -> Reply:
 
 
 async def keep_passkey(visit: Visit) -> Reply:
-    """POST /security/passkey."""
     name, answer = visit.form.read("name", factor_name), visit.form.text("credential")
     visit.form.check()
     codes = await add_passkey(
@@ -104,13 +100,11 @@ async def _own(visit: Visit) -> Authenticator | Passkey:
 
 
 async def show_rename(visit: Visit) -> Reply:
-    """GET /security/rename."""
     app = await _own(visit)
     return visit.page("factor_name.html", f"Rename {app.name}", app=app, kind=visit.sent("kind"))
 
 
 async def rename(visit: Visit) -> Reply:
-    """POST /security/rename."""
     app = await _own(visit)
     name = visit.form.read("name", factor_name)
     visit.form.check()
@@ -119,7 +113,6 @@ async def rename(visit: Visit) -> Reply:
 
 
 async def ask_remove(visit: Visit) -> Reply:
-    """GET /security/remove."""
     app = await _own(visit)
     return visit.asks(
         f"Remove {app.name}?",
@@ -146,14 +139,12 @@ async def _what_remains(visit: Visit) -> str:
 
 
 async def remove(visit: Visit) -> Reply:
-    """POST /security/remove."""
     app = await _own(visit)
     await remove_factor(visit.env, visit.user.id, _kind(visit), app.id, visit.request.by)
     return visit.go("/security", done="factor-removed")
 
 
 async def ask_renew(visit: Visit) -> Reply:
-    """GET /security/recovery-codes."""
     if not await visit.env[FactorStore].of_user(visit.user.id):
         raise Conflict("Recovery codes replace a second factor. Set one up first.")
     return visit.asks(
@@ -167,7 +158,6 @@ async def ask_renew(visit: Visit) -> Reply:
 
 
 async def renew(visit: Visit) -> Reply:
-    """POST /security/recovery-codes."""
     return await shown_once(
         visit,
         lambda by: renew_recovery_codes(visit.env, visit.user.id, by),

@@ -102,7 +102,6 @@ def local(site: Site, target: str) -> str:
 
 
 async def show(visit: Visit) -> Reply:
-    """GET /sign-in."""
     target = local(visit.site, visit.sent("next"))
     is_asked = visit.request.method != "GET" or bool(visit.sent("again"))
     if visit.signed_in and not is_asked and visit.sent("done") not in _FOR_ANOTHER:
@@ -155,7 +154,6 @@ async def _application(visit: Visit, target: str) -> str:
 
 
 async def sign_in(visit: Visit) -> Reply:
-    """POST /sign-in."""
     form, by, env = visit.form, visit.request.by, visit.site.accounts.environment
     email, secret = form.read("email", str), form.read("password", str)
     form.check()
@@ -238,7 +236,6 @@ async def show_code(visit: Visit) -> Reply:
 
 
 async def send_code(visit: Visit) -> Reply:
-    """POST /sign-in/code."""
     waits = await _waiting(visit)
     if waits is None:
         return _start_again(visit)
@@ -273,7 +270,6 @@ async def show_options(visit: Visit) -> Reply:
 
 
 async def by_passkey(visit: Visit) -> Reply:
-    """POST /sign-in/passkey."""
     env, by, browser = visit.site.accounts.environment, visit.request.by, _browser(visit)
     opened = await sign_in_by_passkey(env, visit.form.text("credential"), by, browser)
     target = local(visit.site, visit.sent("next"))
