@@ -4,7 +4,6 @@ import hashlib
 import re
 import zlib
 
-import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -12,12 +11,10 @@ from hypothesis import strategies as st
 from portico.core.secrets import digest
 from portico.features.access.rules import (
     KEY_TYPES,
-    ApiKey,
     KeyType,
     hint,
     key_type_of,
     mint,
-    usable,
 )
 
 BASE62 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -83,26 +80,3 @@ def test_a_true_checksum_does_not_make_a_key_of_another_alphabet_or_length(body:
 def test_what_is_stored_of_a_key_is_its_sha256_and_a_hint(key: str) -> None:
     assert digest(key) == hashlib.sha256(key.encode()).digest()
     assert hint(key) == f"{key[:8]}…{key[-4:]}"
-
-
-ENDLESS = ApiKey(
-    id=1, user_id=2, name="deploy", type="live", hint="sk_live_…a1b2", created_at=1_000,
-    expires_at=None, last_used_at=None, revoked_at=None, rotated_at=None,
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("facts", "now", "is_usable"),
-    [
-        ({"expires_at": 5_000}, 4_999, True),
-        ({"expires_at": 5_000}, 5_000, False),
-        ({}, 10**15, True),
-        ({"revoked_at": 5_000}, 1_000, False),
-        ({"rotated_at": 2_000, "expires_at": 5_000}, 4_999, True),
-        ({"rotated_at": 2_000, "expires_at": 5_000}, 5_000, False),
-    ],
-)
-def test_a_key_holds_until_its_expiry_or_revocation(
-    facts: dict[str, int], now: int, *, is_usable: bool
-) -> None:
-    assert usable(msgspec.structs.replace(ENDLESS, **facts), now) is is_usable

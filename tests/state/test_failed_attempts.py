@@ -58,27 +58,11 @@ async def test_ten_failures_are_free_and_each_after_them_waits_longer(limiter: L
         assert await attempt(limiter, now, account()) == ADMITTED
 
 
-async def test_refused_attempt_makes_nobody_wait_longer(limiter: Limiter) -> None:
-    await fail(limiter, 10, NOON, account())
-    for _ in range(20):
-        assert not (await attempt(limiter, NOON + SECOND, account())).admitted
-    assert (await attempt(limiter, NOON + SECOND, account())).wait == MINUTE - SECOND
-
-
 async def test_free_failures_are_forgotten_a_window_after_the_first(limiter: Limiter) -> None:
     await fail(limiter, 1, NOON, account())
     await fail(limiter, 8, NOON + 14 * MINUTE, account())
     await fail(limiter, 10, NOON + 15 * MINUTE, account())
     assert (await attempt(limiter, NOON + 15 * MINUTE, account())).wait == MINUTE
-
-
-async def test_address_has_thirty_failures_in_fifteen_minutes(limiter: Limiter) -> None:
-    for number in range(30):
-        await fail(limiter, 1, NOON + number * SECOND, address(), account(str(number)))
-    for late in (30 * SECOND, 15 * MINUTE - 1):
-        entry = await attempt(limiter, NOON + late, address(), account("other"))
-        assert entry == GuardEntry(admitted=False, wait=15 * MINUTE - late)
-    assert await attempt(limiter, NOON + 15 * MINUTE, address(), account("other")) == ADMITTED
 
 
 async def test_whoever_must_wait_for_one_uses_nothing_of_the_other(limiter: Limiter) -> None:
@@ -89,18 +73,6 @@ async def test_whoever_must_wait_for_one_uses_nothing_of_the_other(limiter: Limi
         await fail(limiter, 1, NOON, address(), account(f"other {number}"))
     entry = await attempt(limiter, NOON, address(), account())
     assert entry.wait == 15 * MINUTE  # the longer of the two
-
-
-async def test_what_is_right_counts_nowhere(limiter: Limiter) -> None:
-    await fail(limiter, 9, NOON, account())
-    for _ in range(50):
-        assert await attempt(limiter, NOON, account(), fails=False) == ADMITTED
-    await fail(limiter, 1, NOON, account())
-    now = NOON + MINUTE
-    for _ in range(50):
-        assert await attempt(limiter, now, account(), fails=False) == ADMITTED
-    await fail(limiter, 1, now, account())
-    assert (await attempt(limiter, now, account(), fails=False)).wait == 2 * MINUTE
 
 
 @pytest.mark.parametrize(("already", "places"), [(0, 10), (7, 3), (9, 1)])

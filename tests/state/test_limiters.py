@@ -37,72 +37,6 @@ async def test_of_n_plus_one_concurrent_requests_exactly_one_is_refused(limiter:
         assert left == list(range(places))
 
 
-async def test_minute_refuses_until_its_very_end(limiter: Limiter) -> None:
-    plan = Plan("any", 2, 10)
-    first, second, third = await take(limiter, 3, plan, NOON + 1_500)
-    assert (first.admitted, first.limit, first.remaining) == (True, 2, 1)
-    assert (second.admitted, second.limit, second.remaining) == (True, 2, 0)
-    assert third == Verdict(
-        admitted=False, limit=2, remaining=0, reset=(NOON + MINUTE) // SECOND, retry_after=59
-    )
-    assert admitted(await take(limiter, 1, plan, NOON + MINUTE - 1)) == 0
-    assert admitted(await take(limiter, 3, plan, NOON + MINUTE)) == 2
-
-
-async def test_day_refuses_until_midnight_utc(limiter: Limiter) -> None:
-    plan = Plan("any", 10, 3)
-    verdicts = await take(limiter, 4, plan, NOON)
-    assert [verdict.admitted for verdict in verdicts] == [True, True, True, False]
-    assert verdicts[-1] == Verdict(
-        admitted=False,
-        limit=3,
-        remaining=0,
-        reset=(MIDNIGHT + DAY) // SECOND,
-        retry_after=DAY // 2 // SECOND,
-    )
-    assert admitted(await take(limiter, 1, plan, MIDNIGHT + DAY - 1)) == 0
-    assert admitted(await take(limiter, 4, plan, MIDNIGHT + DAY)) == 3
-
-
-async def test_request_refused_by_the_minute_consumes_nothing_of_the_day(
-    limiter: Limiter,
-) -> None:
-    plan = Plan("any", 2, 3)
-    assert admitted(await take(limiter, 20, plan, NOON)) == 2
-    assert admitted(await take(limiter, 2, plan, NOON + MINUTE)) == 1
-
-
-async def test_request_refused_by_the_day_consumes_nothing_of_the_minute(
-    limiter: Limiter,
-) -> None:
-    assert admitted(await take(limiter, 20, Plan("small", 3, 1), NOON)) == 1
-    assert admitted(await take(limiter, 20, Plan("large", 3, 100), NOON)) == 2
-
-
-async def test_headers_describe_the_window_with_the_fewest_remaining(limiter: Limiter) -> None:
-    plan = Plan("any", 3, 5)
-    minute, day = (NOON + MINUTE) // SECOND, (MIDNIGHT + DAY) // SECOND
-    verdicts = await take(limiter, 2, plan, NOON)
-    verdicts += await take(limiter, 3, plan, NOON + MINUTE)
-    assert [(told.limit, told.remaining, told.reset) for told in verdicts] == [
-        (3, 2, minute),
-        (3, 1, minute),
-        (5, 2, day),  # as many as in the minute: the later reset is told
-        (5, 1, day),
-        (5, 0, day),
-    ]
-
-
-async def test_change_of_plan_keeps_the_counts(limiter: Limiter) -> None:
-    small, large = Plan("small", 3, 100), Plan("large", 10, 100)
-    assert admitted(await take(limiter, 4, small, NOON)) == 3
-    (raised,) = await take(limiter, 1, large, NOON)
-    assert (raised.admitted, raised.limit, raised.remaining) == (True, 10, 6)
-    (lowered,) = await take(limiter, 1, small, NOON)
-    assert (lowered.admitted, lowered.limit, lowered.remaining) == (False, 3, 0)
-    assert admitted(await take(limiter, 10, large, NOON)) == 6
-
-
 async def test_look_at_the_counts_counts_nothing(limiter: Limiter) -> None:
     assert await limiter.used((ACCOUNT, 1), NOON) == (0, 0)
     await take(limiter, 3, Plan("any", 30, 1_000), NOON)
@@ -113,27 +47,6 @@ async def test_look_at_the_counts_counts_nothing(limiter: Limiter) -> None:
     assert await limiter.used((ACCOUNT, 2), NOON) == (0, 0)
     (verdict,) = await take(limiter, 1, Plan("any", 30, 1_000), NOON)
     assert verdict.remaining == 26
-
-
-async def test_callers_count_apart(limiter: Limiter) -> None:
-    plan = Plan("any", 1, 10)
-    callers: list[Caller] = [
-        (ACCOUNT, 1),
-        (ACCOUNT, 11),
-        (ADDRESS, "192.0.2.1"),
-        (ADDRESS, "2001:db8::"),
-    ]
-    for expected in (True, False):
-        verdicts = [await limiter.take(caller, plan, NOON) for caller in callers]
-        assert [verdict.admitted for verdict in verdicts] == [expected] * len(callers)
-
-
-async def test_live_and_sandbox_count_apart(open_limiter: Open) -> None:
-    live, sandbox = open_limiter("live"), open_limiter("sandbox")
-    plan = Plan("any", 2, 10)
-    assert admitted(await take(live, 3, plan, NOON)) == 2
-    assert admitted(await take(sandbox, 3, plan, NOON)) == 2
-    assert admitted(await take(live, 1, plan, NOON)) == 0
 
 
 async def test_several_callers_are_counted_together_or_not_at_all(limiter: Limiter) -> None:
