@@ -20,7 +20,7 @@ from portico.features.people.accounts import resume, suspend
 from portico.features.people.recovery import HANDED_HOURS, HandedOver, give_reset
 from portico.features.people.storage import Invitations, Users
 from portico.features.people.users import change_user, create_user, delete_user, read_user
-from portico.features.signin.pages.devices import devices_of
+from portico.features.signin.pages.devices import KINDS, agent_words
 from portico.features.signin.pages.step_up import fresh
 from portico.features.signin.second_factor import reset_factors
 from portico.features.signin.service import (
@@ -30,7 +30,7 @@ from portico.features.signin.service import (
     must_enrol,
     sign_out_everywhere,
 )
-from portico.features.signin.storage import FactorStore
+from portico.features.signin.storage import Devices, FactorStore
 from portico.web.messages import Reply
 from portico.web.pages.forms import Values, beside, outcome, require_version
 from portico.web.pages.html import named
@@ -126,7 +126,7 @@ async def create(visit: Visit) -> Reply:
 async def show(visit: Visit) -> Reply:
     env, now = visit.env, visit.request.now
     person = await read_user(env, visit.request.resource_id)
-    devices = await devices_of(env, person.id, now)
+    devices = await env[Devices].page(person.id, now, session_id=0, offset=0, limit=PER_PAGE)
     applications = await allowed_by(env, person.id, now)
     keys = await env[ApiKeys].usable_first(person.id, now, offset=0, limit=PER_PAGE)
     return visit.page(
@@ -139,6 +139,8 @@ async def show(visit: Visit) -> Reply:
         all_keys=keys.total,
         devices=devices.rows,
         all_devices=devices.total,
+        agent_words=agent_words,
+        kinds=KINDS,
         applications=applications.rows,
         all_applications=applications.total,
         factors=await env[FactorStore].of_user(person.id),

@@ -1,56 +1,15 @@
 """Where the account is signed in: browsers by session, programs by login token."""
 
-from typing import NamedTuple
-
 from portico.core.errors import NotFound
 from portico.core.user_agents import read_agent
 from portico.data.listing import Page
-from portico.environment import Environment
 from portico.features.signin.service import end_login, end_session, sign_out_everywhere
 from portico.features.signin.storage import Devices, KnownDevice
 from portico.web.messages import Reply
 from portico.web.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.web.pages.site import PageRoute, Visit
 
-_KINDS = {"session": "Session", "login": "Login token"}
-
-
-class Device(NamedTuple):
-    """One signed-in device: `by` is "session" or "login", and `id` is the id of that row. Times are
-    epoch milliseconds."""
-
-    by: str
-    id: int
-    agent: str
-    kind: str
-    address: str
-    since: int
-    seen: int
-    current: bool
-
-
-async def devices_of(
-    env: Environment, user_id: int, now: int, *, session_id: int = 0, page: int = 1
-) -> Page[Device]:
-    """A page of an account's devices, this session's first, then the most recently seen."""
-    found = await env[Devices].page(
-        user_id, now, session_id=session_id, offset=offset_of(page), limit=PER_PAGE
-    )
-    return Page([_shown(place, now, session_id) for place in found.rows], found.total)
-
-
-def _shown(place: KnownDevice, now: int, session_id: int) -> Device:
-    current = (place.by, place.id) == ("session", session_id)
-    return Device(
-        place.by,
-        place.id,
-        agent_words(place.user_agent),
-        _KINDS[place.by],
-        place.address,
-        place.since,
-        now if current else place.seen,
-        current,
-    )
+KINDS = {"session": "Session", "login": "Login token"}
 
 
 def agent_words(user_agent: str) -> str:
@@ -63,9 +22,13 @@ def agent_words(user_agent: str) -> str:
 
 async def show(visit: Visit) -> Reply:
 
-    async def on(page: int) -> Page[Device]:
-        return await devices_of(
-            visit.env, visit.user.id, visit.request.now, session_id=visit.session_id, page=page
+    async def on(page: int) -> Page[KnownDevice]:
+        return await visit.env[Devices].page(
+            visit.user.id,
+            visit.request.now,
+            session_id=visit.session_id,
+            offset=offset_of(page),
+            limit=PER_PAGE,
         )
 
     page, devices = await page_of(visit, on)
@@ -73,7 +36,10 @@ async def show(visit: Visit) -> Reply:
         "devices.html",
         "Devices",
         devices=devices.rows,
+        own=("session", visit.session_id),
         others=devices.total > 1,
+        agent_words=agent_words,
+        kinds=KINDS,
         **numbered(page, devices.total),
     )
 
