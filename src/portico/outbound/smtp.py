@@ -2,12 +2,10 @@
 
 import asyncio
 import re
-import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from aiosmtplib import (
@@ -33,16 +31,6 @@ ACCEPTING_SECONDS = 600.0
 §4.5.3.2.6). A client that gives up earlier sends the letter again, and it arrives twice."""
 
 QUIT_SECONDS = 1.0
-
-_KEEPALIVE = {
-    "TCP_KEEPIDLE": 20,
-    "TCP_KEEPINTVL": 5,
-    "TCP_KEEPCNT": 4,
-    "TCP_USER_TIMEOUT": 40_000,
-}
-"""TCP keepalive (tcp(7)): seconds of silence before the first probe, seconds between probes, and
-how many may stay unanswered; and for how many milliseconds sent data may stay unacknowledged,
-during which there are no probes. On macOS the first has another name, and the last is missing."""
 
 _LETTER_ERRORS = (SMTPRecipientRefused, SMTPDataError)
 """Errors about the letter itself. All others, such as a wrong password, are about the connection
@@ -108,7 +96,6 @@ class SmtpOutlet:
             # The library's timeout applies to each read, of which a slow server can cause many.
             async with asyncio.timeout(self._seconds) as server.limit:
                 await server.connect()
-                _enable_keepalive(server)
                 yield server
             # The letter has been accepted, whether or not QUIT succeeds.
             with suppress(SMTPException):
@@ -118,17 +105,6 @@ class SmtpOutlet:
             raise _undelivered(error) from None
         finally:
             server.close()
-
-
-def _enable_keepalive(server: SMTP) -> None:
-    """Enables TCP keepalive, so that a server that has disappeared is noticed while waiting for its
-    answer."""
-    connection: Any = server.transport and server.transport.get_extra_info("socket")
-    if connection is not None:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in _KEEPALIVE.items():
-            if (option := getattr(socket, name, None)) is not None:
-                connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _undelivered(error: Exception) -> Undelivered:
