@@ -520,13 +520,6 @@ class PublicAddresses(SettingGroup):
         """The hosts of the five addresses as in a certificate: no port, no brackets."""
         return frozenset(urlsplit(address).hostname or "" for address in self.addresses)
 
-    @property
-    def cookieless(self) -> Mapping[str, str]:
-        """The addresses whose host cannot set a cookie for `cookie_domain`, each with that host."""
-        hosts = {name: urlsplit(getattr(self, name)).hostname or "" for name in ADDRESSES}
-        shared = f".{self.cookie_domain}" if self.cookie_domain else ""
-        return {name: host for name, host in hosts.items() if not f".{host}".endswith(shared)}
-
     def check(self, sources: Sources) -> None:
         """Checks that the addresses differ, and that the given ones can set the shared cookie."""
         for one, other in permutations(ADDRESSES, 2):
@@ -542,8 +535,10 @@ class PublicAddresses(SettingGroup):
                     f"{named(one, sources)} must not lie within {named(other, sources)}:"
                     f" {inner} is within {outer}"
                 )
-        for name, host in self.cookieless.items():
-            if name in sources:
+        shared = f".{self.cookie_domain}" if self.cookie_domain else ""
+        for name in filter(sources.__contains__, ADDRESSES):
+            host = urlsplit(getattr(self, name)).hostname or ""
+            if not f".{host}".endswith(shared):
                 raise SettingError(
                     f"{named(name, sources)} must be within {named('cookie_domain', sources)}:"
                     f" no browser lets {host} set a cookie for {self.cookie_domain}"

@@ -224,15 +224,6 @@ _VERSION = {"sqlite": "SELECT sqlite_version()", "postgres": "SHOW server_versio
 _NAMED = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
 
-def addresses(settings: Settings) -> Iterator[Finding]:
-    """Whether browsers accept the session cookie at all addresses: nobody can sign in at others."""
-    if without := settings.cookieless:
-        hosts, names = " and ".join(sorted({*without.values()})), ", ".join(without)
-        message = f"no browser lets {hosts} set a cookie for {settings.cookie_domain}"
-        advice = f"set {names} to addresses within that domain: until then nobody can sign in there"
-        yield notice("cookie domain", message, advice)
-
-
 def data_directory(settings: Settings) -> Iterator[Finding]:
     """Who may access the directory, and how much space is left."""
     check, data = "data directory", settings.data

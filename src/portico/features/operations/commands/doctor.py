@@ -27,7 +27,6 @@ def run(settings: Settings, chosen: Namespace) -> int:
 
 async def _examine(settings: Settings) -> list[Finding]:
     each: tuple[tuple[str, Iterator[Finding] | AsyncIterator[Finding]], ...] = (
-        ("addresses", checks.addresses(settings)),
         ("data directory", checks.data_directory(settings)),
         ("restore", checks.restore(settings)),
         ("secret files", checks.secret_files(settings)),
