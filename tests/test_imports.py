@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
@@ -91,12 +92,18 @@ def test_one_look_up_or_one_wrong_value_loads_no_server(tmp_path: Path) -> None:
         assert modules & HEAVY == set(), words
 
 
+@cache
+def nodes(file: Path) -> list[ast.AST]:
+    """The nodes of a module."""
+    return [*ast.walk(ast.parse(file.read_text()))]
+
+
 def test_few_imports_are_deferred_outside_the_command_line() -> None:
     deferred = [
         f"{file.relative_to(SOURCE)}:{inner.lineno}"
         for file in sorted(SOURCE.rglob("*.py"))
         if file.parent.name not in ("cli", "commands") and file.name != "commands.py"
-        for function in ast.walk(ast.parse(file.read_text()))
+        for function in nodes(file)
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
         for inner in ast.walk(function)
         if isinstance(inner, ast.Import | ast.ImportFrom)
@@ -113,7 +120,7 @@ def imported(source: Path) -> set[str]:
     """The packages that the modules of a directory import, but for what Python has."""
     found: set[str] = set()
     for file in source.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in nodes(file):
             if isinstance(node, ast.Import):
                 found |= {one.name.partition(".")[0] for one in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:

@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 import pytest
 
 from beside import Running
-from declared_services import DECLARED
 from operating import Answer, Installation, in_database, read_answer
 
 CALLBACK = "https://app.example/callback"
@@ -57,15 +56,6 @@ def test_a_new_client_may_call_at_once(running: Running) -> None:
     sql = "SELECT backchannel_logout_uri FROM oauth_clients WHERE client_id = ?"
     file = running.installation.data / "live.db"
     assert in_database(file, sql, told["client_id"]) == ended
-
-
-def test_clients_and_keys_may_have_the_scopes_of_a_service(installation: Installation) -> None:
-    installation.directory.joinpath("portico.toml").write_text(DECLARED)
-    client = ("clients", "create", "--name", "Ledger", "--redirect-uri", CALLBACK)
-    key = ("keys", "create", "--owner", "admin@example.com", "--type", "live", "--name", "Ledger")
-    for words in (client, key):
-        told = installation.told(*words, "--scope", "read:invoices", "--scope", "read:products")
-        assert told["scopes"] == ["read:products", "read:invoices"]
 
 
 def test_a_renewed_secret_replaces_the_old_one_at_once(running: Running) -> None:

@@ -326,15 +326,6 @@ def test_key_of_another_certificate_and_one_open_to_all_are_found(
     assert "own certificate before those of its chain" in problem["advice"]
 
 
-def test_certificate_that_breaks_while_it_is_served_is_found(installation: Installation) -> None:
-    given = given_certificate(installation)
-    with given.serving():
-        Path(given.variables["tls_cert"]).write_bytes(b"no certificate")
-        problems = examined(given)
-    assert set(problems) == {"certificate"}
-    assert "without a restart" in problems["certificate"]["advice"]
-
-
 def age(installation: Installation, *, left: int, renewed: int = 0) -> None:
     """Makes a local authority with so many days left, whose certificate was renewed so many days
     ago."""

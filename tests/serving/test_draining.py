@@ -113,13 +113,9 @@ def test_server_that_leaves_serves_all_and_lets_connections_go_one_by_one(
         assert (code, seconds < 5) == (0, True), "a second SIGTERM ends the wait"
 
 
-def test_ctrl_c_waits_for_no_balancer(draining: Installation, redis: RedisServer) -> None:
-    with draining.having(workers="2", valkey_url=redis.url).serving() as service:
-        code, seconds = service.stop(signal.SIGINT)
-        assert (code, seconds < 5, service.workers()) == (0, True, [])
-
-
-def test_workers_leave_together(draining: Installation, redis: RedisServer) -> None:
+def test_workers_leave_together_and_ctrl_c_waits_for_no_balancer(
+    draining: Installation, redis: RedisServer
+) -> None:
     with draining.having(workers="2", valkey_url=redis.url).serving() as service:
         service.process.send_signal(signal.SIGTERM)
         told: dict[str, int] = {}
@@ -130,5 +126,5 @@ def test_workers_leave_together(draining: Installation, redis: RedisServer) -> N
             return list(told.values()) == [503, 503]
 
         until(all_leave, "that no worker is ready")
-        code, seconds = service.stop()
+        code, seconds = service.stop(signal.SIGINT)
         assert (code, seconds < 5, service.workers()) == (0, True, [])

@@ -65,7 +65,8 @@ def test_directory_of_a_server_with_its_database_elsewhere_gets_no_other(
     assert set(contents(on_postgres.data)) == before
 
 
-def test_given_secret_may_lie_in_the_directory_before_the_databases(empty: Installation) -> None:
+def test_given_secret_may_lie_in_the_directory_before_the_databases(tmp_path: Path) -> None:
+    empty = Installation(tmp_path)
     empty.data.mkdir()
     file = empty.data / "secret.key"
     file.write_text("ab" * 32)

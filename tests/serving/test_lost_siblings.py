@@ -99,8 +99,15 @@ def test_lost_sandbox_is_made_by_a_reset_alone_with_numbers_of_its_own(
         until(lambda: service.ask("/sandbox/v1/users/me", key=key).status == 200, "the mirror")
 
 
-@pytest.mark.parametrize("times", [1, 2], ids=["after one was cut off", "two at once"])
-def test_resets_of_a_lost_sandbox_leave_out_numbers_once(either: Installation, times: int) -> None:
+@pytest.mark.parametrize(
+    ("fixture", "times"),
+    [("installation", 1), ("on_postgres", 2)],
+    ids=["after one was cut off", "two at once"],
+)
+def test_resets_of_a_lost_sandbox_leave_out_numbers_once(
+    request: pytest.FixtureRequest, fixture: str, times: int
+) -> None:
+    either: Installation = request.getfixturevalue(fixture)
     lose(either, "sandbox", remove)
     if times == 1:
         asyncio.run(make_tables(either, SANDBOX))
@@ -211,9 +218,8 @@ def test_new_worker_makes_no_file_in_the_place_of_one_that_is_gone(
     assert in_database(file, COUNT) == KEPT
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_server_starts_with_the_file_that_took_the_place_of_one(
-    installation: Installation, how: signal.Signals
+    installation: Installation,
 ) -> None:
     file, copied = installation.data / "live.db", installation.data / "copy.db"
     with installation.serving() as service:
@@ -221,7 +227,7 @@ def test_server_starts_with_the_file_that_took_the_place_of_one(
         store(service)
         copied.rename(file)
         until(lambda: list(installation.data.glob("live.db-wal.lost-*")), "the log's move")
-        service.stop(how)
+        service.stop(signal.SIGKILL)
     with installation.serving() as service:
         store(service)
         assert service.stop()[0] == 0

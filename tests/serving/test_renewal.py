@@ -12,7 +12,6 @@ from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -21,8 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from multiplexed import Multiplexed
 from operating import Installation, Service, read_answer, until
-from portico.cli.trial import require_accepted
-from portico.features.operations.certificates import CertificateError, ensure
+from portico.features.operations.certificates import ensure
 
 IMPATIENT = (sys.executable, str(Path(__file__).with_name("impatient.py")), "30", "0.1", "1024")
 NOT_TAKEN = "not what the server's TLS library takes"
@@ -219,14 +217,6 @@ def test_log_says_once_that_the_served_certificate_is_out_of_time(
         until(lambda: ssl.get_server_certificate(address) == renewed, "the renewed certificate")
         assert service.stop()[0] == 0
         assert service.text.count("The certificate that is served") == 1
-
-
-def test_what_the_tls_library_does_not_accept_is_known_before_it_is_served(tmp_path: Path) -> None:
-    with_pair()(tmp_path)
-    require_accepted(tmp_path / "server.pem", tmp_path / "server.key")
-    with_pair(critical=True)(tmp_path)
-    with pytest.raises(CertificateError, match=f"{NOT_TAKEN}: [A-Z]"):
-        require_accepted(tmp_path / "server.pem", tmp_path / "server.key")
 
 
 def test_data_directory_that_is_moved_away_is_not_created_again(installation: Installation) -> None:
