@@ -4,17 +4,20 @@ Each item stands alone, or all or none is stored (`atomic`). Items that stand al
 hundred at a time in one transaction, and where one of them is refused, each in its own.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, ClassVar, Protocol
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from portico.change import Change
 from portico.core.audit import Author
 from portico.core.errors import Conflict, Duplicate, Fault, Invalid, PorticoError, unreadable
 from portico.core.ids import MAX_ID
 from portico.core.rules import OneOf
 from portico.environment import Environment
+from portico.resource.changes import Changing, carry_out
+from portico.resource.compiled import Compiled, named
 from portico.web import throttle
 from portico.web.envelope import Identifier
 from portico.web.fields import Boolean, Items, Text
@@ -71,34 +74,7 @@ class _AnyObject:
         return {"type": "object", "additionalProperties": True}
 
 
-class Target(Protocol):
-    """A kind of records, as a batch stores them. `changing` is what `carry_out` gives to its work:
-    a change in progress."""
-
-    create_shape: Any
-    change_shape: Any
-    unique: Sequence[str]
-
-    async def carry_out(
-        self, env: Environment, by: Author, work: Callable[[Any], Awaitable[Any]]
-    ) -> Any:
-        """Runs `work` as one change; returns its result. Raises `PorticoError`."""
-        ...
-
-    async def create(self, changing: Any, values: dict[str, Any]) -> int:
-        """Creates a record; returns its id."""
-        ...
-
-    async def update(self, changing: Any, row_id: int, values: dict[str, Any]) -> None:
-        """Changes a record. Raises `NotFound`."""
-        ...
-
-    async def find(self, changing: Any, field: str, value: Any) -> int | None:
-        """The id of the record with this value of a unique field."""
-        ...
-
-
-async def _store(target: Target, changing: Any, item: Any, by: str | None) -> BatchResult:
+async def _store(kind: Compiled, changing: Changing, item: Any, by: str | None) -> BatchResult:
     """Stores one item. Raises `PorticoError`."""
     given = dict(item)
     row_id: int | None = None
@@ -107,34 +83,38 @@ async def _store(target: Target, changing: Any, item: Any, by: str | None) -> Ba
         if type(row_id) is not int or not 0 < row_id <= MAX_ID:
             raise unreadable(Fault("id", "must be an id"))
     elif by is not None and by in given:
-        faults = Faults()
-        read = read_object(target.change_shape, {by: given[by]}, "", faults)
-        faults.check()
-        row_id = await target.find(changing, by, read[by])
-    faults = Faults()
+        value = _read(kind.change, {by: given[by]})[by]
+        sql = f"SELECT id FROM {kind.table_name} WHERE {kind.column(by)} = :value"
+        found = await changing.change.tx.one(sql, {"value": value})
+        row_id = found[0] if found else None
+    changing.begin()
     if row_id is not None:
-        values = read_object(target.change_shape, given, "", faults)
-        faults.check()
-        await target.update(changing, row_id, values)
+        await changing.update(kind, row_id, _read(kind.change, given))
         return BatchResult(200, row_id)
-    values = read_object(target.create_shape, given, "", faults)
+    made = await changing.create(kind, sent(kind.create(**_read(kind.create, given))))
+    return BatchResult(201, made.id)
+
+
+def _read(shape: Any, given: dict[str, Any]) -> dict[str, Any]:
+    faults = Faults()
+    values: dict[str, Any] = read_object(shape, given, "", faults)
     faults.check()
-    return BatchResult(201, await target.create(changing, sent(target.create_shape(**values))))
+    return values
 
 
 async def run(
-    env: Environment, target: Target, items: Sequence[Any], upsert_by: str | None, by: Author
+    env: Environment, kind: Compiled, items: Sequence[Any], upsert_by: str | None, by: Author
 ) -> list[BatchResult]:
     """Stores items that stand alone; returns what became of each."""
     results: list[BatchResult] = []
     for start in range(0, len(items), AT_ONCE):
         some = items[start : start + AT_ONCE]
         try:
-            results += await _together(env, target, some, upsert_by, by)
+            results += await _together(env, kind, some, upsert_by, by)
         except PorticoError:
             for item in some:
                 try:
-                    results += await _together(env, target, [item], upsert_by, by, named=False)
+                    results += await _together(env, kind, [item], upsert_by, by, named=False)
                 except PorticoError as error:
                     if status_of(type(error)) not in _OF_AN_ITEM:
                         raise
@@ -154,7 +134,7 @@ def _refused(error: PorticoError) -> BatchResult:
 
 async def _together(
     env: Environment,
-    target: Target,
+    kind: Compiled,
     items: Sequence[Any],
     upsert_by: str | None,
     by: Author,
@@ -163,11 +143,11 @@ async def _together(
 ) -> list[BatchResult]:
     """Stores all items or none. Raises `PorticoError`, whose faults name the item if `named`."""
 
-    async def work(changing: Any) -> list[BatchResult]:
+    async def work(changing: Changing) -> list[BatchResult]:
         made = []
         for number, item in enumerate(items):
             try:
-                made.append(await _store(target, changing, item, upsert_by))
+                made.append(await _store(kind, changing, item, upsert_by))
             except PorticoError as error:
                 if named:
                     error.details = tuple(
@@ -175,17 +155,20 @@ async def _together(
                         for fault in error.details
                     )
                 raise
+        if not changing.change.noted:  # every item was as it is stored
+            changing.change.noted_elsewhere()
         return made
 
-    made: list[BatchResult] = await target.carry_out(env, by, work)
+    made: list[BatchResult] = await carry_out(env, by, work)
     return made
 
 
-def route(path: str, access: str, words: str, name: str, target: Target) -> BodyRoute[Any]:
-    """The route of batches of a kind; `name` begins the name of its body's shape."""
-    keys = ("id", *target.unique)
+def route(kind: Compiled) -> BodyRoute[Any]:
+    """The route of batches of a kind."""
+    path, many = f"{kind.path}/batch", kind.many.replace("-", " ")
+    keys = ("id", *(field.name for field in kind.unique))
     shape: Any = msgspec.defstruct(
-        f"Batch{name}",
+        f"Batch{named(kind.many)}",
         [
             ("items", Annotated[list[Any], Items(_AnyObject(), most=MOST_ITEMS, least=1)]),
             ("upsert_by", Annotated[str, Text(OneOf(keys))] | UnsetType, UNSET),
@@ -193,7 +176,7 @@ def route(path: str, access: str, words: str, name: str, target: Target) -> Body
         ],
         namespace={
             "__doc__": f"The body of POST {path}.",
-            "EXAMPLE": {"items": [getattr(target.create_shape, "EXAMPLE", {})]},
+            "EXAMPLE": {"items": [kind.create.EXAMPLE]},
             "__annotations__": {"EXAMPLE": ClassVar[Any]},
         },
     )
@@ -210,19 +193,25 @@ def route(path: str, access: str, words: str, name: str, target: Target) -> Body
 
         by = request.answering(reply)
         if body.atomic:
-            return reply(await _together(env, target, body.items, upsert_by, by))
-        made = await run(env, target, body.items, upsert_by, request.by)
+            return reply(await _together(env, kind, body.items, upsert_by, by))
+        made = await run(env, kind, body.items, upsert_by, request.by)
+
+        async def keep(change: Change) -> list[BatchResult]:
+            await change.check()
+            change.noted_elsewhere()
+            return made
+
         if request.keyed is not None:
-            await env.change(by, _noted_elsewhere(made))
+            await env.change(by, keep)
         return reply(made)
 
-    store.__name__ = f"store_{path.split('/')[1].replace('-', '_')}"  # the operation's id
+    store.__name__ = f"store_{kind.many.replace('-', '_')}"  # the operation's id
     return BodyRoute(
         method="POST",
         path=path,
         handler=store,
-        access=access,
-        summary=f"Store many {words}",
+        access=kind.writes,
+        summary=f"Store many {many}",
         description="Each item is a body as for one; it stands alone, unless `atomic` is set. With"
         " `upsert_by`, an item changes the record that has its value of that field, if there is"
         " one. Every hundred items begun count as one request.",
@@ -232,12 +221,3 @@ def route(path: str, access: str, words: str, name: str, target: Target) -> Body
         errors=(Duplicate, Conflict, Invalid),
         repeatable=True,
     )
-
-
-def _noted_elsewhere(made: Any) -> Callable[[Any], Awaitable[Any]]:
-    async def work(change: Any) -> Any:
-        await change.check()
-        change.noted_elsewhere()
-        return made
-
-    return work

@@ -1,23 +1,14 @@
 """The endpoints of a kind. Its handlers are made once and know their kind."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from portico.core.audit import Author
 from portico.core.errors import Conflict, Duplicate, Fault, Invalid, NotFound, PreconditionFailed
 from portico.data.database import Dependency
-from portico.environment import Environment
 from portico.resource.batches import route as batches
-from portico.resource.changes import (
-    Changing,
-    carry_out,
-    change_faults,
-    change_record,
-    create_record,
-    delete_record,
-)
-from portico.resource.compiled import Compiled, named
+from portico.resource.changes import change_faults, change_record, create_record, delete_record
+from portico.resource.compiled import Compiled
 from portico.resource.fields import JsonField
 from portico.web.conditions import etag_header, precondition
 from portico.web.envelope import Created, Listed, Single
@@ -25,44 +16,6 @@ from portico.web.lists import list_reply, start_of
 from portico.web.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
 from portico.web.reading import sent
 from portico.web.routing import AnyRoute, BodyRoute, QueryRoute, Route
-
-
-class _Batches:
-    """Records of a kind, as `api.batch` stores many."""
-
-    def __init__(self, kind: Compiled) -> None:
-        self._kind = kind
-        self.create_shape = kind.create
-        self.change_shape = kind.change
-        self.unique: Sequence[str] = [field.name for field in kind.unique]
-        self._find = {
-            field.name: f"SELECT id FROM {kind.table_name} WHERE {kind.column(field.name)} = :value"
-            for field in kind.unique
-        }
-
-    async def carry_out(
-        self, env: Environment, by: Author, work: Callable[[Any], Awaitable[Any]]
-    ) -> Any:
-        async def changed(changing: Changing) -> Any:
-            result = await work(changing)
-            if not changing.change.noted:  # every item was as it is stored
-                changing.change.noted_elsewhere()
-            return result
-
-        return await carry_out(env, by, changed)
-
-    async def create(self, changing: Changing, values: dict[str, Any]) -> int:
-        changing.begin()
-        row_id: int = (await changing.create(self._kind, values)).id
-        return row_id
-
-    async def update(self, changing: Changing, row_id: int, values: dict[str, Any]) -> None:
-        changing.begin()
-        await changing.update(self._kind, row_id, values)
-
-    async def find(self, changing: Changing, field: str, value: Any) -> int | None:
-        found = await changing.change.tx.one(self._find[field], {"value": value})
-        return found[0] if found else None
 
 
 @cache
@@ -179,7 +132,7 @@ def routes(kind: Compiled) -> Sequence[AnyRoute]:
             conditional=True,
         ),
     ]
-    found.append(batches(f"{path}/batch", kind.writes, many, named(kind.many), _Batches(kind)))
+    found.append(batches(kind))
     if kind.kind.delete:
         found.append(
             Route(
