@@ -305,21 +305,9 @@ def _refused_of(rows: Sequence[FileRow], refusal: RefusedRequest) -> FileRow:
     return FileRow(row.line, row.end, {}, faults, row.id)
 
 
-class _Number:
-    """A number that is written as it stands: no text that a formula could begin."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __str__(self) -> str:
-        return self._text
-
-
 def _cell(value: Any) -> object:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, Decimal):
-        return _Number(str(value))
     if isinstance(value, dict | list):
         return exact(value) if value else ""
     return value

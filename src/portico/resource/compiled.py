@@ -508,5 +508,5 @@ def _changed(field: Field, *, new: bool = False) -> tuple[str, Any, Any]:
 
 
 def _parameter(field: Field) -> Any:
-    parameter = Param(field.parameter(), **field.parameter_schema())
+    parameter = Param(field.parameter(), **field.asked)
     return Annotated[Any, parameter]

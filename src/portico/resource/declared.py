@@ -5,7 +5,7 @@ place, and `loading` reports all of them at once.
 """
 
 import sys
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from portico.resource.fields import Field
@@ -161,8 +161,3 @@ class Kind(Generic[R]):
 
 def _first_line(record: type[Record]) -> str:
     return (record.__doc__ or "").strip().partition("\n")[0]
-
-
-def names(values: Mapping[str, Any] | Collection[str]) -> str:
-    """Names for a message."""
-    return ", ".join(values)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta, Raw
@@ -62,6 +62,10 @@ class Field:
     """What describes its value in answers, unless it says `about`."""
     shown = "{}"
     json: str | tuple[str, ...] = "string"
+    answers: Any = str
+    """The type of its value in answers."""
+    asked: ClassVar[Mapping[str, Any]] = {"type": "string"}
+    """The JSON Schema of its filter."""
 
     def __init__(
         self,
@@ -129,17 +133,18 @@ class Field:
         """What a client would send for a value that a rule gives."""
         return value
 
+    @property
+    def answer_schema(self) -> dict[str, Any]:
+        """The JSON Schema of its value in answers, besides what follows from the type."""
+        return {}
+
     def answer(self) -> Any:
         """The type of the JSON value in answers, with its description."""
-        raise NotImplementedError
+        return Annotated[self.answers, self.meta(**self.answer_schema)]
 
     def parameter(self) -> Callable[[str], Any]:
         """Reads a filter's value into its stored form; raises `BrokenRule`."""
         raise NotImplementedError
-
-    def parameter_schema(self) -> dict[str, Any]:
-        """The JSON Schema of its filter."""
-        return {"type": "string"}
 
     def some_example(self) -> Any:
         """An example, as it is sent."""
@@ -183,9 +188,6 @@ class TextField(Field):
     def reader(self) -> FieldKind:
         return Text(self.rule)
 
-    def answer(self) -> Any:
-        return Annotated[str, self.meta()]
-
     def parameter(self) -> Callable[[str], Any]:
         return self.rule
 
@@ -197,6 +199,8 @@ class IntegerField(Field):
     """A whole number."""
 
     sort = "integer"
+    answers = int
+    asked: ClassVar = {"type": "integer"}
     column = "BIGINT"
     ranged = True
     json = "integer"
@@ -213,14 +217,12 @@ class IntegerField(Field):
     def reader(self) -> FieldKind:
         return Integer(Between(self.low, self.high))
 
-    def answer(self) -> Any:
-        return Annotated[int, self.meta(**{"minimum": 0} if self.low == 0 else {})]
+    @property
+    def answer_schema(self) -> dict[str, Any]:
+        return {"minimum": 0} if self.low == 0 else {}
 
     def parameter(self) -> Callable[[str], Any]:
         return _whole_bound
-
-    def parameter_schema(self) -> dict[str, Any]:
-        return {"type": "integer"}
 
     def usual(self) -> Any:
         return min(max(1, self.low), self.high)
@@ -238,6 +240,8 @@ class DecimalField(Field):
     """An exact number with at most `places` decimals; stored as a whole number of its last one."""
 
     sort = "decimal"
+    answers = Raw
+    asked: ClassVar = {"type": "number"}
     column = "BIGINT"
     ranged = True
     json = "number"
@@ -284,8 +288,9 @@ class DecimalField(Field):
     def sent(self, value: Any) -> Any:
         return Decimal(str(value)) if isinstance(value, float) else value
 
-    def answer(self) -> Any:
-        return Annotated[Raw, self.meta(type="number")]
+    @property
+    def answer_schema(self) -> dict[str, Any]:
+        return {"type": "number"}
 
     def bound(self, bound: Decimal, *, up: bool) -> int:
         """A bound of a filter in its stored form, rounded inward."""
@@ -299,9 +304,6 @@ class DecimalField(Field):
 
     def parameter(self) -> Callable[[str], Any]:
         return _decimal_bound
-
-    def parameter_schema(self) -> dict[str, Any]:
-        return {"type": "number"}
 
     def usual(self) -> Any:
         return _plain(min(max(Decimal(1), Decimal(self.low)), Decimal(self.high)))
@@ -330,6 +332,7 @@ class MoneyField(DecimalField):
     """A price (decisions §7)."""
 
     sort = "money"
+    asked: ClassVar = {"type": "number", "minimum": 0}
     answered = "Exact, at most four decimals."
     shown = "Raw(price_text({}))"
 
@@ -348,11 +351,9 @@ class MoneyField(DecimalField):
     def parameter(self) -> Callable[[str], Any]:
         return price_bound
 
-    def parameter_schema(self) -> dict[str, Any]:
+    @property
+    def answer_schema(self) -> dict[str, Any]:
         return {"type": "number", "minimum": 0}
-
-    def answer(self) -> Any:
-        return Annotated[Raw, self.meta(type="number", minimum=0)]
 
     def usual(self) -> Any:
         return 24.5
@@ -362,6 +363,8 @@ class BooleanField(Field):
     """True or false."""
 
     sort = "boolean"
+    answers = bool
+    asked: ClassVar = {"type": "boolean"}
     column = "BIGINT"
     equality = True
     shown = "({}) == 1"
@@ -379,14 +382,8 @@ class BooleanField(Field):
     def given(self, stored: Any) -> Any:
         return bool(stored)
 
-    def answer(self) -> Any:
-        return Annotated[bool, self.meta()]
-
     def parameter(self) -> Callable[[str], Any]:
         return _truth
-
-    def parameter_schema(self) -> dict[str, Any]:
-        return {"type": "boolean"}
 
     def usual(self) -> Any:
         return True
@@ -419,8 +416,9 @@ class ChoiceField(Field):
     def reader(self) -> FieldKind:
         return Text(self.rule)
 
-    def answer(self) -> Any:
-        return Annotated[str, self.meta(enum=[*self.words])]
+    @property
+    def answer_schema(self) -> dict[str, Any]:
+        return {"enum": [*self.words]}
 
     def parameter(self) -> Callable[[str], Any]:
         return self.rule
@@ -458,6 +456,7 @@ class DateField(Field):
     """A date, such as 2026-11-28."""
 
     sort = "date"
+    asked: ClassVar = {"type": "string", "format": "date"}
     ranged = True
 
     def reader(self) -> FieldKind:
@@ -469,14 +468,12 @@ class DateField(Field):
     def sent(self, value: Any) -> Any:
         return value.isoformat() if isinstance(value, date) else value
 
-    def answer(self) -> Any:
-        return Annotated[str, self.meta(format="date")]
+    @property
+    def answer_schema(self) -> dict[str, Any]:
+        return {"format": "date"}
 
     def parameter(self) -> Callable[[str], Any]:
         return _date
-
-    def parameter_schema(self) -> dict[str, Any]:
-        return {"type": "string", "format": "date"}
 
     def usual(self) -> Any:
         return "2026-11-28"
@@ -498,6 +495,7 @@ class MomentField(Field):
     """A time (decisions §7)."""
 
     sort = "moment"
+    asked: ClassVar = {"type": "string", "format": "date-time"}
     column = "BIGINT"
     ranged = True
     shown = "timestamp({})"
@@ -517,14 +515,12 @@ class MomentField(Field):
         at = value if value.tzinfo else value.replace(tzinfo=UTC)
         return timestamp((at - _EPOCH) // timedelta(milliseconds=1))
 
-    def answer(self) -> Any:
-        return Annotated[str, self.meta(format="date-time")]
+    @property
+    def answer_schema(self) -> dict[str, Any]:
+        return {"format": "date-time"}
 
     def parameter(self) -> Callable[[str], Any]:
         return moment
-
-    def parameter_schema(self) -> dict[str, Any]:
-        return {"type": "string", "format": "date-time"}
 
     def usual(self) -> Any:
         return "2026-01-31T08:15:30.123Z"
@@ -561,9 +557,6 @@ class RuledField(Field):
     def reader(self) -> FieldKind:
         return Text(self.rule, **self._schema)
 
-    def answer(self) -> Any:
-        return Annotated[str, self.meta()]
-
     def parameter(self) -> Callable[[str], Any]:
         return self.rule
 
@@ -591,6 +584,8 @@ class ReferenceField(Field):
     """The id of a record of another kind, or of the same."""
 
     sort = "reference"
+    answers = int
+    asked: ClassVar = {"type": "integer", "minimum": 1, "maximum": MAX_ID}
     column = "BIGINT"
     equality = True
     json = "integer"
@@ -610,14 +605,12 @@ class ReferenceField(Field):
     def reader(self) -> FieldKind:
         return Integer(Between(1, MAX_ID))
 
-    def answer(self) -> Any:
-        return Annotated[int, self.meta(minimum=1)]
+    @property
+    def answer_schema(self) -> dict[str, Any]:
+        return {"minimum": 1}
 
     def parameter(self) -> Callable[[str], Any]:
         return _id
-
-    def parameter_schema(self) -> dict[str, Any]:
-        return {"type": "integer", "minimum": 1, "maximum": MAX_ID}
 
     def usual(self) -> Any:
         return 17
@@ -633,6 +626,7 @@ def _id(text: str) -> int:
 class JsonField(Field):
     """A value that is stored as JSON text."""
 
+    answers = Raw
     sortable = False
     shown = "Raw({})"
 
@@ -662,8 +656,9 @@ class TextsField(JsonField):
     def given(self, stored: Any) -> Any:
         return msgspec.json.decode(stored)
 
-    def answer(self) -> Any:
-        return Annotated[Raw, self.meta(type="object", additionalProperties={"type": "string"})]
+    @property
+    def answer_schema(self) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": {"type": "string"}}
 
     def usual(self) -> Any:
         return {"colour": "brass"}
@@ -727,7 +722,8 @@ class ItemsField(JsonField):
             for item in value
         ]
 
-    def answer(self) -> Any:
+    @property
+    def answer_schema(self) -> dict[str, Any]:
         properties = {
             field.name: {"type": field.json, "examples": [field.shown_example()]}
             for field in self.inner
@@ -736,7 +732,7 @@ class ItemsField(JsonField):
             if field.optional:
                 properties[field.name]["type"] = [field.json, "null"]
         items = {"type": "object", "required": [*properties], "properties": properties}
-        return Annotated[Raw, self.meta(type="array", items=items)]
+        return {"type": "array", "items": items}
 
     def usual(self) -> Any:
         return [{field.name: field.shown_example() for field in self.inner}]
