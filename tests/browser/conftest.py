@@ -1,6 +1,7 @@
 """One server with real TLS, one Chromium that trusts its authority, and an administrator."""
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from playwright.async_api import async_playwright
@@ -9,7 +10,9 @@ from browser.elsewhere import Elsewhere, serving_elsewhere
 from browser.looking import Desk, Person, chromium, trusting_home
 from operating import Installation
 
+KINDS = Path(__file__).parents[1] / "kinds" / "files"
 SETTINGS = """
+kinds = "{kinds}"
 sign_up = "on"
 sign_up_role = "viewer"
 webhooks_allow = "127.0.0.0/8"
@@ -35,7 +38,7 @@ def seated(
 ) -> Iterator[Installation]:
     """A running server."""
     empty = Installation(tmp_path_factory.mktemp("looked-at"))
-    settings = SETTINGS.format(elsewhere=elsewhere.origin)
+    settings = SETTINGS.format(elsewhere=elsewhere.origin, kinds=KINDS)
     (empty.directory / "portico.toml").write_text(settings)
     prepared = Installation(
         empty.directory, facts=empty.told("init", "--admin-email", "ada@example.com")

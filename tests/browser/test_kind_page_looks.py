@@ -1,18 +1,14 @@
 """The pages of kinds that files declare, as people see and use them."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import async_playwright, expect
+from playwright.async_api import expect
 
-from browser.looking import PHONE, Desk, Person, chromium, cut_off, faults, trusting_home
-from operating import Installation
+from browser.looking import PHONE, Desk, cut_off, faults
 
 pytestmark = pytest.mark.xdist_group("browser")
 
-KINDS = Path(__file__).parents[1] / "kinds" / "files"
 FULL = {
     "name": "A lamp whose name is as long as names of things can be"[:40],
     "rank": 10**9, "price": 1234567.5, "colour": 'deep "blue"', "day": "2026-03-05",
@@ -25,26 +21,13 @@ FULL = {
 
 
 @pytest.fixture(scope="module")
-async def kinds(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
-    """A server with kinds and 30 things, and a browser in front of it."""
-    empty = Installation(tmp_path_factory.mktemp("kinds-looked-at"))
-    (empty.directory / "portico.toml").write_text(f'kinds = "{KINDS}"\n')
-    facts = empty.told("init", "--admin-email", "ada@example.com")
-    server = Installation(empty.directory, facts=facts)
-    home = trusting_home(tmp_path_factory.mktemp("home"), server.data / "tls" / "ca.pem")
-    admin = facts["admin"]
-    person = Person(admin["id"], "Administrator", admin["email"], admin["password"])
-    with server.serving():
-        async with async_playwright() as playwright:
-            browser = await chromium(playwright, home)
-            desk = Desk(server, browser, person)
-            authorization = {"authorization": f"Bearer {server.key}"}
-            with desk.client(headers=authorization) as client:
-                bodies: list[dict[str, Any]] = [FULL, *({"name": f"Lamp {n}"} for n in range(29))]
-                answer = client.post("/v1/things/batch", json={"items": bodies})
-                assert answer.status_code < 300, answer.text
-            yield desk
-            await browser.close()
+def kinds(desk: Desk) -> Desk:
+    """The server with 30 things."""
+    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as client:
+        bodies: list[dict[str, Any]] = [FULL, *({"name": f"Lamp {n}"} for n in range(29))]
+        answer = client.post("/v1/things/batch", json={"items": bodies})
+        assert answer.status_code < 300, answer.text
+    return desk
 
 
 PAGES = (
