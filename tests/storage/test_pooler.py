@@ -106,3 +106,16 @@ async def test_a_pooler_that_keeps_no_prepared_statements_is_told(urls: tuple[st
     with pytest.raises(Unavailable, match="keeps no prepared statements"):
         await ask()
     await database.close()
+
+
+async def test_an_address_for_notices_that_leads_elsewhere_is_refused(
+    urls: tuple[str, str], postgres: PostgresServer
+) -> None:
+    for url, why in (
+        (urls[0], "name PostgreSQL itself"),
+        (postgres.fresh_database(), "another database than database_url"),
+    ):
+        database = PostgresDatabase(urls[0], "portico_live", listen_url=url, prepared=False)
+        with pytest.raises(Unavailable, match=why):
+            await database.open()
+        await database.close()

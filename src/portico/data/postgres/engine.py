@@ -31,7 +31,7 @@ from portico.data.database import (
     in_time,
 )
 from portico.data.postgres.batches import VERSION_SECONDS, ListVersions, Rows
-from portico.data.postgres.hosts import CONNECT_SECONDS, Hosts, each_host, identity, reason
+from portico.data.postgres.hosts import CONNECT_SECONDS, Hosts, each_host, identity, is_same, reason
 from portico.data.postgres.notices import CHECK_SECONDS, NUMBER, RETRY_SECONDS, Notices
 from portico.data.postgres.pool import Pool, PoolReads
 from portico.data.postgres.replicas import (
@@ -197,6 +197,7 @@ class PostgresDatabase:
         try:
             async with self._pools["point"].connection() as connection:
                 version, encoding = await connection.fetchrow(_SUITS)
+                is_split = self._direct is not self._hosts and not await self._leads_to(connection)
         except REFUSED_PREPARED as error:
             raise Unavailable(NOT_PREPARED) from error
         except (*OUTAGES, asyncpg.PostgresError, ValueError) as error:
@@ -209,6 +210,20 @@ class PostgresDatabase:
                 " database in database_url that was created with ENCODING 'UTF8' TEMPLATE"
                 " template0."
             )
+        if self._direct is not self._hosts and not self._direct.keeps_sessions:
+            raise Unavailable("database_listen_url leads to a pooler: name PostgreSQL itself.")
+        if is_split:
+            raise Unavailable("database_listen_url leads to another database than database_url.")
+
+    async def _leads_to(self, connection: Any) -> bool:
+        """Whether `listen_url` leads to the same database. True for a pooler, refused later."""
+        direct = await self._direct.connect()
+        try:
+            if not self._direct.keeps_sessions:
+                return True
+            return is_same(await identity(direct), await identity(connection))
+        finally:
+            direct.terminate()
 
     async def prepare(self) -> None:
         """Creates the schema if there is none, also if several processes start at the same time.
