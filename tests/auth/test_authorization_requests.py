@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from driving import Api
-from portico.core.errors import BrokenRule, Invalid
+from portico.core.errors import BrokenRule
 from portico.core.oauth import AuthorizationRefused, Client, redirect_allowed, redirect_uri
 from portico.features.access.authorization import AuthorizationRequest, Returned, read_request
 from portico.features.access.clients import Registered
@@ -87,17 +87,6 @@ def test_invalid_redirect_uri_is_not_registered() -> None:
     for uri in BAD_URIS:
         with pytest.raises(BrokenRule):
             redirect_uri(uri)
-
-
-async def test_invalid_registration_reports_every_fault(api: Api) -> None:
-    async with api.unchanged():
-        with pytest.raises(Invalid) as refusal:
-            await client_of(api.live, redirect_uris=(CALLBACK, "http://a.test", "x"), scopes="y")
-        assert [fault.field for fault in refusal.value.details] == [
-            *("redirect_uris", "redirect_uris", "scopes")
-        ]
-        with pytest.raises(Invalid):
-            await client_of(api.live, redirect_uris=())
 
 
 TRICKS: list[tuple[str, str]] = [

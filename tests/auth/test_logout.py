@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from driving import TINY, Api, refused
+from driving import Api, refused
 from owned import grants_of
 from portico.core.users import User
 from portico.features.access.tokens import Pair
@@ -98,20 +98,6 @@ async def test_logout_with_an_invalid_body_is_refused(
     done(await somewhere(api).exchange("POST", "/auth/logout", [bearer, form], b""))
     refused(await visitor.me(login.access_token), 401)
     refused(await visitor.refresh(login.refresh_token), 401)
-
-
-async def test_logout_counts_against_the_address(api: Api) -> None:
-    ada = await api.account(plan=TINY)
-    login = await login_of(api.live, ada)
-    visitor = Visitor(api)
-    for remaining, way in zip((29, 28, 27), WAYS, strict=True):
-        answer = await log_out(visitor, login, way)
-        done(answer)
-        assert answer.headers["x-ratelimit-limit"] == "30"
-        assert answer.headers["x-ratelimit-remaining"] == str(remaining)
-    caller = await api.caller(user=ada)
-    answer = await caller.get("/users/me")
-    assert answer.headers["x-ratelimit-remaining"] == "2", "the account's own count is as it was"
 
 
 async def test_logout_is_audited_with_its_user(api: Api, visitor: Visitor, ada: User) -> None:

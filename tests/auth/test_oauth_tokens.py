@@ -213,45 +213,18 @@ async def test_introspection_of_any_other_token_is_inactive(
 
 
 @pytest.mark.one_engine
-async def test_calls_count_against_the_owner_once_the_client_is_known(api: Api) -> None:
+async def test_calls_count_against_owner_client_or_address(api: Api, till: Registered) -> None:
     owner = await api.account(plan=TINY)
-    shop = await client_of(api.live, owner)
-    caller = await api.caller(user=owner)
-    for path in ("token", "revoke", "introspect"):
-        answer = await Visitor(api).form(path, named(shop))
-        oauth_refused(answer, 400, "invalid_request")
-        assert answer.headers["x-ratelimit-limit"] == "3"
-    refused(await caller.get("/users/me"), 429)
-    limited = await Visitor(api).form("token", named(shop))
+    owned, unowned = await client_of(api.live, owner), await client_of(api.live)
+    visitor = Visitor(api)
+    for client, limit in ((owned, 3), (unowned, 30), (till, 30)):
+        for number, path in enumerate(("token", "revoke", "revoke")):
+            answer = await visitor.form(path, named(client))
+            assert answer.headers["x-ratelimit-limit"] == str(limit)
+            assert answer.headers["x-ratelimit-remaining"] == str(limit - 1 - number)
+    limited = await visitor.form("token", named(owned))
     oauth_refused(limited, 429, "temporarily_unavailable")
     assert limited.headers["retry-after"] == "60"
-    # A wrong secret is nobody's but its address's; a client without an owner has its own count.
-    wrong = await Visitor(api).form("token", {**named(shop), "client_secret": "x"})
-    oauth_refused(wrong, 401, "invalid_client")
-    assert wrong.headers["x-ratelimit-limit"] == "30"
-    unowned = await client_of(api.live)
-    for number in range(2):
-        answer = await Visitor(api).form("revoke", named(unowned))
-        assert answer.headers["x-ratelimit-remaining"] == str(29 - number)
-
-
-@pytest.mark.one_engine
-async def test_calls_of_unauthenticated_clients_count_against_the_address(
-    api: Api, shop: Registered, till: Registered
-) -> None:
-    visitor = Visitor(api)
-    bodies = [{}, {"client_id": "x"}, {**named(shop), "client_secret": "x"}, named(till)]
-    for number, body in enumerate(bodies * 7):
-        answer = await visitor.form("revoke", body)
-        assert answer.headers["x-ratelimit-remaining"] == str(29 - number)
-    for path in ("token", "revoke", "introspect"):
-        last = await visitor.form(path, named(till))
-    oauth_refused(last, 429, "temporarily_unavailable")
-    refused(await visitor.me(), 429)
-    # An exhausted address hinders nobody who can be known before the body is read.
-    known = (shop.client.client_id, shop.secret or "")
-    oauth_refused(await visitor.form("revoke", {}, basic=known), 400, "invalid_request")
-    oauth_refused(await visitor.form("revoke", named(shop)), 429, "temporarily_unavailable")
 
 
 async def test_expired_codes_and_tokens_are_deleted(

@@ -10,7 +10,6 @@ from authorizing import CONSENT, Person, address, asks_for_consent, exchanged, q
 from driving import Api
 from owned import set_role
 from portico.core.audit import OPERATOR
-from portico.core.errors import Invalid
 from portico.features.access.clients import Registered, Registration, register_client
 from portico.features.access.storage import Grants
 from portico.features.signin.service import end_application, sign_out_everywhere
@@ -115,13 +114,6 @@ async def test_consent_is_remembered_where_no_other_program_can_pose_as_the_clie
     if not first_party:
         assert (await allow(ada, shop, **wishes)).status_code == 303
     assert asks_for_consent(await ada.get(address(shop, **wishes))) == is_asked
-
-
-async def test_public_first_party_client_needs_https(api: Api) -> None:
-    wanted = Registration("Shop", ["com.example.app:/cb"], "read:products", first_party=True)
-    async with api.unchanged():
-        with pytest.raises(Invalid):
-            await register_client(api.live, None, wanted, public=True, by=OPERATOR)
 
 
 async def test_unticked_scope_is_not_granted_and_asked_for_again(api: Api, ada: Person) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from driving import NOON, Api
 from owned import set_role
-from portico.core.audit import OPERATOR, Actor, Author
-from portico.features.access.clients import Registered, renew_secret
+from portico.core.audit import OPERATOR
+from portico.features.access.clients import Registered
 from portico.features.events.audit import Audit, AuditFilter
 from signing_in import (
     CALLBACK,
@@ -25,7 +25,6 @@ from signing_in import (
     oauth_refused,
     read,
     somewhere,
-    tokens_of,
 )
 
 pytestmark = pytest.mark.one_engine
@@ -270,18 +269,6 @@ async def test_scopes_beyond_the_role_are_left_out_and_the_answer_says_so(
         await set_role(api.live, ada.email, role, OPERATOR)
         scope = (await visitor.exchange(shop, code)).json()["scope"]
         assert set(scope.split()) == set(left.split()), (role, asked)
-
-
-async def test_new_secret_ends_the_old_one_and_no_token(
-    api: Api, visitor: Visitor, shop: Registered
-) -> None:
-    ada = await api.account()
-    code = await code_of(api.live, shop.client, ada)
-    tokens = await tokens_of(api.live, shop.client, ada)
-    renewed = await renew_secret(api.live, shop.client.id, by=Author(Actor()))
-    oauth_refused(await visitor.exchange(shop, code), 401, "invalid_client")
-    assert (await visitor.exchange(renewed, code)).status_code == 200
-    assert (await visitor.me(tokens.access_token)).status_code == 200
 
 
 async def test_wrong_client_secrets_are_audited_up_to_the_rate_limit(

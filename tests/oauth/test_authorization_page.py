@@ -1,16 +1,12 @@
 """The authorization endpoint as browsers see it: who is asked what, and what clients are told."""
 
 from collections.abc import Iterator
-from urllib.parse import parse_qsl, urljoin
 
 import httpx
 import pytest
 
 from oauth.authority import SCOPES, STATE, WEB_APP, Authority, Registered
 from oauth.visiting import Browser, Page
-
-LONG_STATE = '{"":' * 1_024
-"""Characters that are escaped, by three bytes in an address and by five in an address within it."""
 
 
 def is_consent(page: Page) -> bool:
@@ -70,21 +66,6 @@ def test_a_user_signs_in_consents_and_comes_back_with_code_state_and_issuer(
     assert denied.pop("error_description")
     assert denied == {"error": "access_denied", "state": STATE, "iss": authority.issuer}
     assert authority.counted("authorization_codes") == codes
-
-
-@pytest.mark.parametrize("asked_by", ["GET", "POST"])
-def test_a_long_state_survives_sign_in_and_consent(
-    authority: Authority, web_app: Registered, browser: Browser, asked_by: str
-) -> None:
-    url = authority.asking(web_app, state=LONG_STATE)
-    if asked_by == "POST":
-        address, _, query = url.partition("?")
-        form = dict(parse_qsl(query))
-        redirect = browser.ask("POST", address, site="cross-site", data=form)
-        url = urljoin(address, redirect.headers["location"])
-    back = browser.submit(browser.arrive(url), decision="allow")
-    assert back.told["state"] == LONG_STATE
-    assert back.told.keys() == {"code", "state", "iss"}
 
 
 def forged(browser: Browser, page: Page, **changes: str | None) -> httpx.Response:
@@ -225,21 +206,3 @@ def test_a_request_for_an_unknown_address_goes_nowhere(
         assert "http-equiv" not in response.text
         assert "Authorization failed" in response.text
     assert authority.counted("authorization_codes") == codes
-
-
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "com.example.till:/callback?tenant=1",
-        "http://[::1]:1024/callback",
-    ],
-)
-def test_codes_go_to_the_very_address_that_was_asked_for(
-    authority: Authority, browser: Browser, uri: str
-) -> None:
-    client = authority.register(uri.replace(":1024", ""))
-    page = browser.submit(browser.arrive(authority.asking(client, uri)), decision="allow")
-    assert page.left_for.startswith(f"{uri}{'&' if '?' in uri else '?'}code=")
-    answer = authority.exchange(client, page.told["code"], f"{uri}1")
-    assert answer.json()["error"] == "invalid_grant"
-    assert authority.exchange(client, page.told["code"], uri).status_code == 200
