@@ -264,6 +264,7 @@ async def test_what_was_allowed_ends_with_the_account(api: Api, ada: Person) -> 
     assert (await api.live[Grants].count(ada.user.id, api.clock())) == 0
 
 
+@pytest.mark.one_engine
 async def test_one_code_has_one_decision_and_one_redemption_on_two_hosts(
     api: Api, ada: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,7 +274,7 @@ async def test_one_code_has_one_decision_and_one_redemption_on_two_hosts(
     for host in hosts:
         people.append(Person(host, await api.account("editor", password=PASSWORD)))
         await people[-1].sign_in()
-    for _ in range(4):
+    for _ in range(3):
         begun = await begin(api, till)
         pages = [await type_code(person, begun["user_code"]) for person in people]
         answers = await asyncio.gather(

@@ -6,15 +6,14 @@ forgotten but what is told.
 """
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 import asyncpg
 import pytest
 
-from driving import Api, Caller, settings_for
-from endings import ENDINGS, OPENING, Credentials
+from driving import Api, settings_for
+from endings import Credentials
 from operating import eventually
 from portico.core.audit import OPERATOR
 from portico.core.caller import Principal
@@ -24,8 +23,6 @@ from portico.engines import database_schema
 from portico.features.access.clients import PageOrigins, Registration, register_client
 from portico.features.access.credentials import Credentials as Cache
 from portico.features.access.signing import Signer
-from portico.features.access.storage import ApiKeys
-from portico.features.signin.storage import Sessions
 from portico.settings import Settings
 from shared_database import SharedDatabase
 
@@ -123,19 +120,6 @@ async def hosts(
     for host in (here, there):
         await host.aclose()
         await host.stop()
-
-
-def on(api: Api, held: Credentials) -> Credentials:
-    """The same user's credentials, used at another host."""
-    record, key = held.caller.record, held.caller.key
-    return replace(held, api=api, caller=Caller(api, held.user, record, key, "live"))
-
-
-async def opening(held: Credentials) -> set[str]:
-    """Which credentials open the API."""
-    answers = await held.calls()
-    assert {answer.status_code for answer in answers} <= {200, 401}
-    return {name for name, one in zip(OPENING, answers, strict=True) if one.status_code == 200}
 
 
 CHANGES = [
@@ -243,32 +227,6 @@ async def miss_one(hosts: Hosts, key_id: int) -> None:
     await hosts.administrator.execute(sql)
 
 
-async def test_credential_that_ends_during_a_read_is_not_cached_on_another_host(
-    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held = await Credentials.of_new_user(hosts.here)
-
-    def ends_after(store: Any, sql: str) -> None:
-        read = store.by_hash
-
-        async def by_hash(digest: bytes) -> object:
-            found = await read(digest)
-            await hosts.administrator.execute(sql, held.user.id)
-            monkeypatch.undo()
-            await hosts.told()
-            return found
-
-        monkeypatch.setattr(store, "by_hash", by_hash)
-
-    now, credentials, there = hosts.there.clock(), hosts.credentials, hosts.there.live
-    ends_after(there[Sessions], "DELETE FROM sessions WHERE user_id = $1")
-    assert (await credentials.look_up_session(held.session, now)).user_id == held.user.id
-    assert credentials.known_session(held.session, now) is None
-    ends_after(there[ApiKeys], "UPDATE api_keys SET revoked_at = 1 WHERE user_id = $1")
-    assert (await credentials.look_up(held.caller.key, now)).user_id == held.user.id
-    assert not hosts.known(held.caller.key)
-
-
 async def test_missed_notice_is_detected_within_a_second(hosts: Hosts) -> None:
     caller, other = await hosts.here.caller("viewer"), await hosts.here.caller("viewer")
     await hosts.told()
@@ -307,28 +265,3 @@ async def test_host_without_notices_trusts_its_cache_for_a_second(
     await hosts.administrator.execute(REVOKE.format(caller.record.id))
     hosts.seconds.now += TRUST_SECONDS
     assert (await caller.get("/users/me")).status_code == 401
-
-
-@pytest.mark.parametrize(
-    "ending",
-    [
-        "sign-out",
-        "end of the consent",
-        "change of the password by an admin",
-        "deletion of the user",
-        "deletion of the client",
-        "revocation of the key",
-        "rotation of the signing key at once",
-    ],
-)
-async def test_ending_ends_its_credentials_on_every_host(hosts: Hosts, ending: str) -> None:
-    end, ended = ENDINGS[ending]
-    held = await Credentials.of_new_user(hosts.here)
-    assert await opening(on(hosts.there, held)) == {*OPENING}
-    await end(held)
-    assert await opening(held) == {*OPENING} - ended, "at once where it was done"
-
-    async def is_ended_there() -> bool:
-        return await opening(on(hosts.there, held)) == {*OPENING} - ended
-
-    await eventually(is_ended_there, "the end on the other host")

@@ -83,6 +83,7 @@ async def used(api: Api, kind: str) -> Used:
     }[kind]
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("kind", ["code", "refresh token", "refresh token of a login"])
 async def test_concurrent_uses_of_a_secret_succeed_once_and_end_its_family(
     api: Api, kind: str

@@ -3,29 +3,23 @@
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any, cast
 
 import msgspec
 import pytest
 
 from driving import Api
-from passkey_device import Authenticator, owner
 from portico.app import Portico
 from portico.core.audit import OPERATOR
 from portico.core.times import HOUR
 from portico.data.vault import Vault
-from portico.environment import Environment
-from portico.features.access.sealing import COLUMNS, reencrypt, sealed_in
+from portico.features.access.sealing import reencrypt
 from portico.features.events import webhooks
 from portico.features.events.audit import Audit
 from portico.features.events.storage import Webhooks
 from portico.features.mail import letters
 from portico.features.mail.storage import Mails
-from portico.features.signin import passkeys
 from portico.secret_file import NAME
-from portico.web.pages.forms import Form
-from portico.web.pages.site import Accounts, form_token, sender_of
-from second_factor import HERE, Way, code_of, factored
+from second_factor import Way, code_of, factored
 from signing_in import Visitor, forget_keys, login_of, published
 
 pytestmark = pytest.mark.one_engine
@@ -109,28 +103,10 @@ async def test_secret_is_replaced_and_nothing_that_it_encrypted_is_lost(
     assert await api.live[Mails].count(api.live.db) == 1
 
 
-async def test_values_that_no_secret_opens_are_counted_and_kept(api: Api, given: Given) -> None:
-    await webhooks.create_webhook(api.live, HOOK, OPERATOR)
-    await forget_keys(api)
-    await given.restart(NEW)
-
-    async def stored() -> list[bytes]:
-        values = sealed_in(api.live.db, api.live[Vault], COLUMNS[1])
-        return [one.before async for found in values for one in found]
-
-    before = await stored()
-    passed: list[int] = []
-    counts, closed = await reencrypt(api.live, OPERATOR, passed.append)
-    assert (sum(counts.values()), closed) == (0, 1)
-    assert await stored() == before
-
-
 async def test_hosts_with_the_secrets_in_another_order_take_what_each_other_has_made(
     api: Api, given: Given
 ) -> None:
     """As while one host after the other is started again."""
-    device = Authenticator()
-    ada = (await owner(api, device))[0]
     hosts = [
         Portico(replace(api.settings, secret_key=secrets), clock=api.clock)
         for secrets in ((given.old, NEW), (NEW, given.old))
@@ -140,14 +116,5 @@ async def test_hosts_with_the_secrets_in_another_order_take_what_each_other_has_
     for one, other in ((hosts[0].live, hosts[1].live), (hosts[1].live, hosts[0].live)):
         assert other[Vault].open(one[Vault].seal(b"a secret", "x"), "x") == b"a secret"
         assert other[Vault].reveal(one[Vault].conceal(b"a cursor", "x"), "x") == b"a cursor"
-        token = form_token(accounts(one), "cookie", ada)
-        assert sender_of(Form({"csrf": [token]}), accounts(other)) == ada.id
-        answer = device.get(json.loads(passkeys.request_options(one, HERE)))
-        assert (await passkeys.check_assertion(other, answer, OPERATOR))[0].id == ada.id
     for host in hosts:
         await host.close()
-
-
-def accounts(env: Environment) -> Accounts:
-    """Of whom the codes in forms tell nothing but their environment."""
-    return Accounts(env, *[cast(Any, None)] * 3)

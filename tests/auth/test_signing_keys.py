@@ -11,7 +11,6 @@ from driving import NOON, Api, FakeClock, refused
 from portico.app import Portico
 from portico.core.audit import OPERATOR
 from portico.core.errors import Unavailable
-from portico.core.oauth import ACCESS_SECONDS
 from portico.features.access.signing import Signer
 from portico.features.access.storage import SigningKeys
 from portico.secret_file import NAME as SECRET_FILE
@@ -99,38 +98,6 @@ async def test_private_signing_key_is_readable_in_no_file_and_row(api: Api) -> N
         for trace in traces:
             assert trace not in text
             assert trace[: len(trace) // 2] not in text
-
-
-async def test_lost_secret_is_replaced_on_command_with_old_keys_still_published(
-    api: Api, visitor: Visitor
-) -> None:
-    ada = await api.account()
-    token = (await login_of(api.live, ada)).access_token
-    (old,) = await published(visitor)
-    assert await api.live[Signer].start_over(OPERATOR) is None, "the secret is not lost"
-    assert await published(visitor) == [old]
-    await api.stop()
-    secret = api.settings.data / SECRET_FILE
-    secret.write_text("t" * 43)
-    await refused_host(api.settings, api.clock)
-    secret.unlink()
-    without = Portico(api.settings, clock=api.clock)
-    with pytest.raises(Unavailable, match="another secret"):
-        await without.open()
-    await without.close()
-    assert not secret.exists(), "nothing has taken its place"
-    secret.write_text("u" * 43)
-    command = Portico(api.settings, clock=api.clock)
-    await command.connect()
-    made = [await env[Signer].start_over(OPERATOR) for env in command.environments]
-    await command.close()
-    await api.start()
-    assert api.portico.vault.open((await api.live[SigningKeys].all())[0].private_key, old) is None
-    assert await published(visitor) == [made[0], old]
-    assert read((await login_of(api.live, ada)).access_token)[0]["kid"] == made[0]
-    assert (await visitor.me(token)).status_code == 200
-    api.clock.advance(seconds=ACCESS_SECONDS)
-    assert await published(visitor) == [made[0]]
 
 
 async def refused_host(settings: Settings, clock: FakeClock) -> None:
