@@ -26,7 +26,6 @@ from portico.features.people.rules import QuotaReached, UserCreated
 from portico.features.people.storage import Users
 from portico.features.people.users import (
     Check,
-    admins_only,
     keep_an_admin,
     locked_user,
     store_change,
@@ -141,8 +140,8 @@ async def change_account(
     Suspending is told by mail: sessions, logins and consents end for good; API keys fail until the
     account is resumed. Raises `NotFound`, `PreconditionFailed`, `Invalid` for an unknown plan,
     `Duplicate` for the `external_id` of another account, `PermissionDenied` for the caller's own
-    plan or suspension and for an admin without the scope `admin`, and `Conflict` for the last admin
-    and for a mirror.
+    plan or suspension, and `Conflict` for the last admin and for a mirror. The caller must have the
+    scope `admin`.
     """
     if faults := plan_faults(env, values):
         raise invalid(*faults)
@@ -153,8 +152,6 @@ async def change_account(
         user = await locked_user(env, change, user_id)
         if user.account_id is not None:
             raise Conflict("This user mirrors a live account: change that account instead.")
-        if user.role == "admin" and not by.may("admin"):
-            raise admins_only()
         check(user)
         changed = msgspec.structs.replace(user, **changes)
         if metadata is not None and metadata != msgspec.json.decode(user.metadata):

@@ -40,7 +40,7 @@ from portico.features.people.rules import (
     UserCreated,
 )
 from portico.features.people.storage import Invitations, Users
-from portico.features.people.users import admins_only, taken, taken_meanwhile
+from portico.features.people.users import taken, taken_meanwhile
 from portico.limits.protocol import SIGN_UP, network_of
 from portico.outbound.mail import Letter
 
@@ -75,11 +75,9 @@ async def invite(
     """Invites an e-mail, by mail if there is a mail server; replaces an earlier invitation.
 
     `handed_over` says that the inviting admin sees the link too, so its use does not verify the
-    e-mail. Raises `Duplicate` if the e-mail has an account, `PermissionDenied` for inviting an
-    admin without the scope `admin`, and what `put` raises.
+    e-mail. Raises `Duplicate` if the e-mail has an account, and what `put` raises. The caller must
+    have the scope `admin`.
     """
-    if role == "admin" and not by.may("admin"):
-        raise admins_only()
     invitation = Invitation(
         id=0,
         email=email,

@@ -34,7 +34,6 @@ from portico.features.people.passwords import Passwords, require_chosen
 from portico.features.people.rules import EmailVerified, LinkAsked, LinkGiven, PasswordReset
 from portico.features.people.storage import NOWHERE, EmailToken, EmailTokens, Users
 from portico.features.people.users import (
-    admins_only,
     locked_user,
     prove_password,
     store_change,
@@ -91,7 +90,7 @@ async def give_reset(env: Environment, user_id: int, by: Author) -> HandedOver:
     replaces earlier ones. It is not mailed, so its use verifies no e-mail.
 
     Raises `NotFound`, `Conflict` for a mirror and for a suspended user, and `PermissionDenied` for
-    the caller's own account, which needs the current password, and for an admin without the scope
+    the caller's own account, which needs the current password. The caller must have the scope
     `admin`.
     """
     if by.actor.user_id == user_id:
@@ -109,8 +108,6 @@ async def give_reset(env: Environment, user_id: int, by: Author) -> HandedOver:
             raise Conflict("This user mirrors a live account: reset the password of that account.")
         if user.suspended_at is not None:
             raise Conflict("This user is suspended: resume them first.")
-        if user.role == "admin" and not by.may("admin"):
-            raise admins_only()
         await env[EmailTokens].delete_of_user(change.tx, user.id, purpose=RESET.purpose)
         until = change.now + HANDED_HOURS * HOUR
         stored = EmailToken(user.id, RESET.purpose, NOWHERE, until, giver_id=giver_id)
