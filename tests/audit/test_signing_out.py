@@ -8,9 +8,6 @@ from endings import EVERYTHING, KEYS, NEW, Credentials
 from owned import grants_of, sessions_of
 from portico.core.audit import OPERATOR
 from portico.core.errors import NotFound
-from portico.core.secrets import digest
-from portico.core.times import DAY
-from portico.features.people.storage import EmailToken, EmailTokens, Users
 from portico.features.signin.service import (
     end_application,
     end_login,
@@ -51,23 +48,6 @@ async def test_a_refused_password_ends_nothing(api: Api) -> None:
             answer = await held.caller.patch("/users/me", json=body, headers=headers)
             assert answer.status_code == status
     assert (await held.caller.patch("/users/me", json={"name": "Another"})).status_code == 200
-    assert await held.valid() == EVERYTHING
-
-
-async def test_a_new_email_is_not_verified_and_the_old_one_opens_nothing(api: Api) -> None:
-    admin, held = await api.caller("admin"), await Credentials.of_new_user(api)
-    where, token = f"/users/{held.user.id}", digest("reset")
-    async with api.live.db.transaction() as tx:
-        await tx.run("UPDATE users SET email_verified_at = 1")
-        reset = EmailToken(held.user.id, "reset", held.user.email, api.clock() + DAY)
-        await api.live[EmailTokens].insert(tx, token, reset)
-    same, new = {"email": held.user.email.upper()}, {"email": "new@example.com"}
-    for values, verified in (({"name": "Another"}, 1), (same, 1), (new, None)):
-        assert (await admin.patch(where, json=values)).status_code == 200
-        user = await api.live[Users].get(held.user.id)
-        assert user is not None
-        assert user.email_verified_at == verified
-        assert (await api.live[EmailTokens].by_hash(token) is not None) == bool(verified)
     assert await held.valid() == EVERYTHING
 
 

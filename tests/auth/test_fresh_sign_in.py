@@ -71,18 +71,6 @@ async def test_decision_needs_the_sign_in_that_the_request_wants(
     wants_sign_in(await ada.decide(asked))
 
 
-@pytest.mark.parametrize("wishes", FRESH, ids=str)
-async def test_request_for_a_fresh_sign_in_asks_a_stranger_once(
-    api: Api, shop: Registered, wishes: dict[str, str]
-) -> None:
-    person = Person(api, await api.account("viewer", password=PASSWORD))
-    CONSENT[person.user.id] = query(shop)
-    after = await stamped(person, address(shop, **wishes))
-    api.clock.advance(seconds=90)
-    assert asks_for_consent(await person.get(after))
-    assert "code" in told(await person.decide(after))
-
-
 async def test_changed_or_moved_stamp_asks_for_another_sign_in(
     api: Api, shop: Registered, ada: Person
 ) -> None:

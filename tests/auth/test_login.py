@@ -115,17 +115,13 @@ async def test_refused_login_has_the_error_body_of_the_api(visitor: Visitor) -> 
     assert refused(unknown, 400, "VALIDATION_ERROR").keys() == {"role"}
 
 
-@pytest.mark.parametrize(
-    ("email", "spelled"),
-    [
-        ("zoë@example.com", "ZOË@EXAMPLE.COM"),
-        ("zoë@example.com", " \u00a0zoe\u0308@example.com\t\r\n"),
-        ("ada@münchen.de", "ADA@XN--MNCHEN-3YA.DE"),  # as Chromium sends it
-    ],
-)
-async def test_login_accepts_an_email_in_any_spelling(
-    api: Api, visitor: Visitor, email: str, spelled: str
-) -> None:
-    await api.account(password=PASSWORD, email=email)
-    assert (await visitor.log_in(spelled)).status_code == 200
-    assert (await visitor.open_session(spelled)).status_code == 201
+async def test_login_accepts_an_email_in_any_spelling(api: Api, visitor: Visitor) -> None:
+    for email in ("zoë@example.com", "ada@münchen.de"):
+        await api.account(password=PASSWORD, email=email)
+    for spelled in (
+        "ZOË@EXAMPLE.COM",
+        " \u00a0zoe\u0308@example.com\t\r\n",
+        "ADA@XN--MNCHEN-3YA.DE",  # as Chromium sends it
+    ):
+        assert (await visitor.log_in(spelled)).status_code == 200
+        assert (await visitor.open_session(spelled)).status_code == 201

@@ -597,7 +597,7 @@ async def test_step_up_without_a_password_signs_in_at_the_provider(
     assert not await is_asked(ada)
 
 
-@pytest.mark.parametrize("listed", [["sub", "auth_time"], ["sub"], None, "auth_time", [None, 5]])
+@pytest.mark.parametrize("listed", [["sub", "auth_time"], ["sub"], "auth_time"])
 async def test_fresh_provider_sign_in_needs_a_recent_auth_time(
     api: Api, provider: OpenIdProvider, listed: Any
 ) -> None:

@@ -34,7 +34,6 @@ from second_factor import (
     DASHBOARD,
     HERE,
     KEY,
-    ORIGIN,
     SITES,
     Person,
     Way,
@@ -44,7 +43,7 @@ from second_factor import (
     refused_for_otp,
     session_in,
 )
-from signing_in import AUTH, CALLBACK, PASSWORD, Visitor, client_of, cookie_of, read
+from signing_in import AUTH, CALLBACK, PASSWORD, Visitor, client_of, read
 
 pytestmark = pytest.mark.one_engine
 
@@ -89,22 +88,6 @@ async def wrong_in_a_row(api: Api, user: User) -> int:
     """How many wrong codes of an account are counted."""
     async with api.live.db.transaction() as tx:
         return (await api.live[FactorStore].wrong_codes(tx, user.id)).in_a_row
-
-
-async def test_wrong_codes_in_a_row_have_growing_waits(api: Api, way: Way) -> None:
-    user = await factored(api)
-    minutes = {10: 1, 11: 2, 12: 4, 13: 8, 14: 15, 15: 15}
-    for number in range(1, 16):
-        refused_for_otp(await way.send(user, "000000"))
-        await forgive(api.live, user.email, "192.0.2.7")
-        if number in minutes:
-            async with api.unchanged():
-                waiting = await way.send(user, code_of(api))
-            assert waiting.status_code == 429
-            assert waiting.headers["retry-after"] == str(minutes[number] * 60)
-            api.clock.advance(seconds=minutes[number] * 60)
-    assert (await way.send(user, code_of(api))).is_success
-    assert await wrong_in_a_row(api, user) == 0
 
 
 async def test_wrong_codes_of_every_entrance_and_host_are_counted_together(api: Api) -> None:
@@ -186,32 +169,6 @@ async def test_pages_ask_for_the_code_after_the_password(api: Api, site: str) ->
     (session,) = await sessions_of(env, user.id, api.clock())
     assert session.amr == BY_CODE
     assert not session_in(await person.post("/sign-in/code", otp=code_of(api, 1))), "it waited once"
-
-
-async def test_pending_sign_in_opens_the_second_step_alone(api: Api) -> None:
-    user = await factored(api, role="admin")
-    person = Person(api, DASHBOARD)
-    secret = cookie_of(await person.password(user))
-    for path in ("", "/security", "/keys", "/users", "/once?page=x", "/sandbox"):
-        answer = await person.browser.get(DASHBOARD + path)
-        assert answer.status_code == 303, path
-        assert "/sign-in?next=" in answer.headers["location"]
-    for cookie in (secret, f"{secret}; __Host-second-step={secret}"):
-        assert (await Visitor(api).me(cookie=cookie)).status_code == 401
-    assert (await Visitor(api).me(secret)).status_code == 401
-    async with api.unchanged():
-        for path in (
-            "/security/app",
-            "/security/remove",
-            "/users/delete",
-            "/keys/new",
-            "/password",
-        ):
-            answer = await person.post(path, csrf="", id="1")
-            assert "sign-in" in answer.headers["location"]
-        consent = f"{AUTH['live']}/authorize"
-        answer = await person.browser.post(consent, data={"decision": "allow"}, headers=ORIGIN)
-        assert answer.status_code == 303
 
 
 async def test_factor_added_meanwhile_is_required(api: Api) -> None:

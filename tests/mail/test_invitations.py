@@ -10,8 +10,7 @@ from driving import Api
 from mail.conftest import Post, words
 from owned import set_role
 from portico.core.audit import OPERATOR, Actor, Author
-from portico.core.caller import Principal
-from portico.core.errors import Duplicate, Invalid, PermissionDenied
+from portico.core.errors import Duplicate, Invalid
 from portico.core.users import User
 from portico.features.access.credentials import Credentials
 from portico.features.events.audit import Audit, AuditFilter
@@ -78,27 +77,6 @@ async def test_refused_password_does_not_use_up_an_invitation(api: Api, password
             await accepted(api, token, name="Ada Lovelace", password=password)
     assert caught.value.details[0].field == "password"
     assert (await find(api.live, token)).email == "Ada@example.com"
-
-
-@pytest.mark.one_engine
-async def test_invitation_to_admin_needs_the_admin_scope(api: Api) -> None:
-    boss = await api.account("admin")
-    scopes = frozenset({"read:users", "write:users"})
-    principal = Principal(
-        user_id=boss.id,
-        email=boss.email,
-        name=boss.name,
-        role="admin",
-        plan="free",
-        scopes=scopes,
-        read_only=False,
-        credential="oauth",
-        credential_id=1,
-        expires_at=None,
-    )
-    async with api.unchanged():
-        with pytest.raises(PermissionDenied):
-            await invited(api, role="admin", by=Author(Actor(boss.id), principal))
 
 
 async def test_concurrent_invitations_of_one_e_mail_leave_one(api: Api) -> None:

@@ -15,7 +15,6 @@ from portico.environment import Environment
 from portico.features.events.audit import Audit
 from portico.features.people.accounts import suspend
 from portico.features.people.mirrors import mirror_of
-from portico.features.people.passwords import Passwords
 from portico.features.people.recovery import ask_reset, give_reset, reset_password
 from portico.features.people.storage import Users
 from signing_in import PASSWORD, Visitor
@@ -105,31 +104,6 @@ async def test_reset_is_audited_when_asked_and_used(api: Api, post: Post) -> Non
         assert (entry.address, entry.request_id) == ("192.0.2.7", "req_1")
 
 
-async def test_password_change_overtaken_by_a_reset_is_refused(api: Api, post: Post) -> None:
-    """Their change of it was checked before the reset, and is stored after it."""
-    user = await api.account("viewer", password="Analytical1")
-    thief = await api.caller(user=user)
-    await ask_reset(api.live, user.email, STRANGER)
-    token = await post.token()
-    hash_password = api.portico.passwords.hash
-
-    class Slow(Passwords):
-        """Hashes the thief's password once the owner has reset it."""
-
-        async def hash(self, password: str) -> str:
-            if password == "Analytical2":
-                await reset_password(api.live, token, "Owner1234", STRANGER)
-            return await hash_password(password)
-
-    api.live[Passwords] = Slow()
-    body = {"password": "Analytical2", "current_password": "Analytical1"}
-    answer = await thief.patch("/users/me", json=body)
-    assert answer.status_code == 422
-    assert answer.json()["error"]["details"][0]["field"] == "current_password"
-    stored = (await api.live[Users].get(user.id) or user).password_hash or ""
-    assert await api.portico.passwords.verify("Owner1234", stored)
-
-
 async def test_reset_ends_sessions_logins_grants_and_delays_but_no_key(
     api: Api, post: Post
 ) -> None:
@@ -166,14 +140,14 @@ async def test_mailed_reset_verifies_the_e_mail_that_it_was_sent_to(api: Api, po
     assert (await fresh(api.live, user)).email_verified_at is None
 
 
-@pytest.mark.parametrize("email", ["nobody@example.com", "", "\0@example.com", "a" * 70_000])
 async def test_reset_of_an_unknown_e_mail_or_of_a_mirror_mails_nothing(
-    api: Api, post: Post, caplog: pytest.LogCaptureFixture, email: str
+    api: Api, post: Post, caplog: pytest.LogCaptureFixture
 ) -> None:
     account = await api.account()
     await mirror_of(api.live, account, STRANGER)
     async with api.unchanged():
-        await ask_reset(api.live, email, STRANGER)
+        for email in ("nobody@example.com", "", "\0@example.com", "a" * 70_000):
+            await ask_reset(api.live, email, STRANGER)
         await ask_reset(api.sandbox, account.email, STRANGER)
         assert await post.new() == []
     assert caplog.records == []

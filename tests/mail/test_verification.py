@@ -52,25 +52,20 @@ async def test_verification_link_verifies_the_e_mail_once(api: Api, post: Post) 
             await verify_email(api.live, token, BY)
 
 
-@pytest.mark.parametrize(
-    ("own", "new", "holds"),
-    [
-        ("ada@example.com", "new@example.com", False),
-        ("ada@straße.example", "ada@strasse.example", False),  # whose domain is another
-        ("ada@example.com", "ADA@example.com", True),
-    ],
-)
-async def test_link_to_a_former_e_mail_verifies_nothing(
-    api: Api, post: Post, own: str, new: str, *, holds: bool
-) -> None:
-    user = await api.account(email=own)
-    await ask_verification(api.live, user, BY)
-    token = await post.token()
+async def test_link_to_a_former_e_mail_verifies_nothing(api: Api, post: Post) -> None:
     admin = await api.caller("admin")
-    assert (await admin.patch(f"/users/{user.id}", json={"email": new})).status_code == 200
-    if holds:
-        await verify_email(api.live, token, BY)
-    else:
-        with pytest.raises(Invalid):
+    for own, new, holds in (
+        ("ada@example.com", "new@example.com", False),
+        ("bob@straße.example", "bob@strasse.example", False),  # whose domain is another
+        ("cyd@example.com", "CYD@example.com", True),
+    ):
+        user = await api.account(email=own)
+        await ask_verification(api.live, user, BY)
+        token = await post.token()
+        assert (await admin.patch(f"/users/{user.id}", json={"email": new})).status_code == 200
+        if holds:
             await verify_email(api.live, token, BY)
-    assert (await verified_at(api, user.id) is not None) == holds
+        else:
+            with pytest.raises(Invalid):
+                await verify_email(api.live, token, BY)
+        assert (await verified_at(api, user.id) is not None) == holds

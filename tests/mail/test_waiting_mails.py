@@ -12,12 +12,11 @@ import pytest
 from driving import Api, at_rest, settings_for
 from mail_server import MailServer, serving
 from operating import eventually
-from portico.change import Change
-from portico.core.audit import OPERATOR, Actor, Author
+from portico.core.audit import Actor, Author
 from portico.core.errors import Unavailable
 from portico.core.users import User
 from portico.features.events.audit import Audit
-from portico.features.mail.letters import decrypted, notify
+from portico.features.mail.letters import decrypted
 from portico.features.mail.sending import AT_ONCE, CLAIM_SECONDS, SendMails
 from portico.features.mail.storage import Mails
 from portico.features.people.invitations import ask_sign_up
@@ -195,18 +194,6 @@ async def test_mail_is_sent_by_one_of_several_processes(quiet: Api) -> None:
     await asyncio.gather(*(SendMails(quiet.live).flush() for _ in range(3)))
     await sent(quiet)
     assert sorted(one.to for one in outbox.tried) == sorted(user.email for user in users)
-    assert await waiting(quiet) == 0
-
-
-async def test_mail_is_stored_in_the_transaction_of_its_change(quiet: Api) -> None:
-    user = await quiet.account()
-
-    async def work(change: Change) -> None:
-        await notify(quiet.live, change, user, "suspended")
-        raise Unavailable("The change failed.")
-
-    with pytest.raises(Unavailable):
-        await quiet.live.change(OPERATOR, work)
     assert await waiting(quiet) == 0
 
 
