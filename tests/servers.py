@@ -1,5 +1,6 @@
 """Real servers for tests, each in a temporary directory and on a free loopback port."""
 
+import atexit
 import itertools
 import os
 import pwd
@@ -13,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 import ports
@@ -184,6 +186,37 @@ class PgBouncer(Server):
         return False
 
 
+PASSWORD = secrets.token_hex(16)
+"""That of the superuser of every PostgreSQL server."""
+
+
+@cache
+def initialized(user: int | None, group: int | None) -> Path:
+    """The data directory of a PostgreSQL server that was never started."""
+    directory = Path(tempfile.mkdtemp(prefix="portico-postgres-new-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    binaries, version = postgres_binaries()
+    password_file = directory / "password"
+    password_file.write_text(PASSWORD)
+    if user is not None and group is not None:
+        for path in (directory, password_file):
+            os.chown(path, user, group)
+    locale = ["--locale=C.UTF-8"]
+    if version > POSTGRES_AT_LEAST:  # 14 knows only the locales of the system
+        locale += ["--locale-provider=icu", "--icu-locale=en"]
+    # Not scram: its hashing would take longer than the tests.
+    login = ["-U", "postgres", "--auth=password", "--pwfile", str(password_file)]
+    subprocess.run(
+        [binaries / "initdb", "-D", directory / "data", "-E", "UTF8", "--no-sync", *locale, *login],
+        cwd=directory,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        user=user,
+        group=group,
+    )
+    return directory / "data"
+
+
 class PostgresServer(Server):
     """A PostgreSQL server. Its default collation is English, not by code points, so that tests
     notice SQL that depends on the collation."""
@@ -193,24 +226,19 @@ class PostgresServer(Server):
     def __init__(self, directory: Path, *, fsync: bool, primary: "PostgresServer | None") -> None:
         """With `primary`, this is a standby of it."""
         super().__init__(directory)
-        self._binaries, version = postgres_binaries()
+        self._binaries, _ = postgres_binaries()
         self._fsync = fsync
-        self.password: str = primary.password if primary else secrets.token_hex(16)
+        self.password: str = primary.password if primary else PASSWORD
         self._numbers = itertools.count(1)
         self._belongs_to_postgres()
         if primary:
             copy = ("-D", "data", "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
             self._run("pg_basebackup", *copy, port=primary.port)
             return
-        password_file = directory / "password"
-        password_file.write_text(self.password)
-        locale = ["--locale=C.UTF-8"]
-        if version > POSTGRES_AT_LEAST:  # 14 knows only the locales of the system
-            locale += ["--locale-provider=icu", "--icu-locale=en"]
-        self._run(
-            *("initdb", "-D", "data", "-U", "postgres", "-E", "UTF8", "--no-sync", *locale),
-            # Not scram: its hashing would take longer than the tests.
-            *("--auth=password", "--pwfile", str(password_file)),
+        # To copy a cluster takes a tenth of the time of making one.
+        made = initialized(self.user, self.group)
+        subprocess.run(
+            ["cp", "-a", made, directory / "data"], check=True, user=self.user, group=self.group
         )
 
     @property

@@ -16,10 +16,6 @@ from portico.features.catalogue.storage import Products
 STATUSES = ("active", "active", "draft")
 
 
-class OnPurposeError(Exception):
-    """What a transaction of these tests fails with."""
-
-
 def product(number: int) -> Product:
     return Product(
         id=0,
@@ -68,22 +64,6 @@ async def test_a_batch_is_stored_as_if_one_by_one(database: Database) -> None:
         ]
         found = await shown(products, status, "lamp", "room", "3")
         assert (found.total, [each.id for each in found.rows]) == (len(in_room), in_room)
-
-
-async def test_a_batch_that_fails_leaves_nothing(database: Database) -> None:
-    products = Products(database)
-
-    async def store_and_fail() -> None:
-        async with database.transaction() as tx:
-            await products.insert_many(tx, [product(number) for number in range(9)])
-            raise OnPurposeError
-
-    with pytest.raises(OnPurposeError):
-        await store_and_fail()
-
-    assert await all_of(products) == []
-    assert (await shown(products, "active")).total == 0
-    assert (await shown(products, "active", "lamp")).total == 0
 
 
 @pytest.mark.parametrize("another", ["sqlite"], indirect=True)  # by the same statements
