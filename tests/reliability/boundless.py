@@ -1,7 +1,11 @@
 """Installations in which no rate limit holds anyone up."""
 
+import atexit
+import shutil
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 
 from operating import Installation, free_port
 
@@ -15,11 +19,27 @@ SETTINGS = f"webhooks_allow = ['127.0.0.0/8']\n[plans.boundless]\n{LIMITS}[plans
 def boundless(directory: Path, **variables: str) -> Installation:
     """A prepared installation with these settings, where everyone may make a million requests a
     day."""
+    if "database_url" not in variables:
+        prepared = _on_sqlite()
+        (directory / "portico.toml").write_text(SETTINGS)
+        shutil.copytree(prepared.data, directory / "data")
+        return replace(prepared, directory=directory, variables=variables, port=free_port())
+    return _prepared(directory, variables)
+
+
+@cache
+def _on_sqlite() -> Installation:
+    """One to copy, since keys and databases take a second to make."""
+    directory = Path(mkdtemp(prefix="portico-boundless-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return _prepared(directory, {})
+
+
+def _prepared(directory: Path, variables: dict[str, str]) -> Installation:
     (directory / "portico.toml").write_text(SETTINGS)
     empty = Installation(directory, variables)
-    facts = empty.told("init")
-    prepared = replace(empty, facts=facts)
-    prepared.told("users", "set-plan", facts["admin"]["email"], "boundless")
+    prepared = replace(empty, facts=empty.told("init"))
+    prepared.told("users", "set-plan", prepared.facts["admin"]["email"], "boundless")
     return prepared
 
 
