@@ -10,7 +10,6 @@ from portico.core.audit import OPERATOR
 from portico.core.times import DAY
 from portico.features.access.api_keys import renew_key
 from portico.features.people.accounts import give_key
-from signing_in import SCOPES, client_of, login_of, tokens_of
 
 KEY = {"name": "Shop", "type": "live"}
 TOMORROW = "2026-03-16T12:00:00.000Z"
@@ -143,32 +142,6 @@ async def test_others_keys_are_for_admins(api: Api) -> None:
         assert [key["id"] for key in listed] == [data["id"], viewer.record.id]
     assert (await admin.delete(f"/api-keys/{viewer.record.id}")).status_code == 204
     assert (await viewer.get("/users/me")).status_code == 401
-
-
-@pytest.mark.one_engine
-async def test_keys_are_managed_with_all_scopes_of_ones_user_and_never_by_applications(
-    api: Api,
-) -> None:
-    user = await api.account("editor")
-    key = await give_key(
-        api.live, user, name="N", key_type="live", expires_at=None, by=OPERATOR,
-        scopes=["read:users", "read:products"],
-    )  # fmt: skip
-    reading = await api.caller(user=user, key_type="read")
-    client = (await client_of(api.live)).client
-    consent = (await tokens_of(api.live, client, user, SCOPES)).access_token
-    async with api.unchanged():
-        for token in (key.secret, reading.key, consent):
-            somebody = bearer(api, token)
-            for answer in (
-                await somebody.get("/api-keys"),
-                await somebody.get(f"/api-keys/{key.key.id}"),
-                await somebody.delete(f"/api-keys/{key.key.id}"),
-                await somebody.post("/api-keys", json=KEY),
-            ):
-                refused(answer, 403, "PERMISSION_DENIED")
-    login = bearer(api, (await login_of(api.live, user)).access_token)
-    assert (await made(login))["scopes"] is None
 
 
 @pytest.mark.one_engine

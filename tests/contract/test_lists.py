@@ -152,7 +152,7 @@ USER_NAMES = st.lists(
 )
 
 
-@settings(EXAMPLES, max_examples=20)
+@settings(EXAMPLES, max_examples=12)
 @given(
     names=USER_NAMES,
     limit=st.integers(1, 7),
@@ -214,7 +214,7 @@ def passes(filters: dict[str, Any], product: Product) -> bool:
     )
 
 
-@settings(EXAMPLES, max_examples=20)
+@settings(EXAMPLES, max_examples=12)
 @given(
     products=PRODUCTS, choices=st.lists(FILTERS, min_size=1, max_size=4), limit=st.integers(1, 5)
 )

@@ -68,6 +68,7 @@ async def test_a_product_holds_all_that_was_sent(api: Api) -> None:
     assert listed == [{k: v for k, v in data.items() if k not in ("images", "metadata")}]
 
 
+@pytest.mark.one_engine
 @EXAMPLES
 @given(units=st.integers(0, 10**16 - 1), exponent=st.sampled_from(["", "e0", "E+0"]))
 async def test_every_price_comes_back_exactly(api: Api, units: int, exponent: str) -> None:

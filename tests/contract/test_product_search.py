@@ -64,7 +64,7 @@ def expected(products: list[Product], query: str, filters: dict[str, Any]) -> li
     return [-number for place, number in sorted(r for r in ranked if r[0] is not None)]
 
 
-@settings(EXAMPLES, max_examples=20)
+@settings(EXAMPLES, max_examples=12)
 @given(
     values=PRODUCTS,
     queries=QUERIES,
