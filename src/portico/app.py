@@ -58,8 +58,8 @@ from portico.features.signin.storage import (
     Sessions,
 )
 from portico.lost import require_both
+from portico.outbound.exchange import Forwarder, Lazy
 from portico.outbound.fetching import Fetcher
-from portico.outbound.forwarding import Forwarder
 from portico.outbound.sender import Sender
 from portico.resource.imports import Imports
 from portico.resource.uploads import Uploads
@@ -151,7 +151,7 @@ class Portico:
         self.vault = Vault(secrets or partial(installation_secrets, settings, random), random)
         self.sender = sender or Sender(Destinations(settings.webhooks_allow), clock)
         self.fetcher = fetcher or Fetcher()
-        self.forwarder = Forwarder()
+        self.forwarder: Forwarder = Lazy("ForwardClient", None)
         self.relying_party = RelyingParty(self.fetcher, clock)
         addresses = partial(
             Addresses, cookie_domain=settings.cookie_domain, authority=settings.local_authority

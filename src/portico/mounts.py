@@ -41,7 +41,7 @@ from portico.features.signin import endpoints as signin_endpoints
 from portico.features.signin.pages import devices, security, sign_in
 from portico.features.signin.pages.providers import LINKING, provider_pages
 from portico.openapi.pages import docs_mounts, service_docs_mounts
-from portico.outbound.forwarding import Forwarder
+from portico.outbound.exchange import Forwarder
 from portico.resource.pages import pages
 from portico.resource.routes import routes as kind_routes
 from portico.settings import Settings

@@ -321,7 +321,9 @@ class ForwardClient:
         """What aiohttp connects by, for each origin."""
 
     async def send(self, origin: str, request: ServiceRequest, seconds: float) -> Answered:
-        """As `Forwarder.send`."""
+        """The answer, once its head has arrived. The service has `seconds` to take each part of the
+        request's body, and after the last one to answer. Raises `Unsent`, `TimeoutError`, and what
+        the body raises."""
         place = self._places.get(origin)
         if place is None:
             place = self._places[origin] = ClientRequest("GET", URL(origin))

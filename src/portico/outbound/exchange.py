@@ -1,17 +1,15 @@
-"""What the HTTP clients share with their users, and how they are loaded: with the first request,
-since most installations send none."""
+"""What the HTTP clients share with their users, and how they are loaded."""
 
 import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 if TYPE_CHECKING:
     from portico.outbound.client import ForwardClient, HttpClient, PlainClient
-
-    Loaded = tuple[type[HttpClient], type[PlainClient], type[ForwardClient], ssl.SSLContext]
 
 LookUp = Callable[[str], Sequence[str]]
 """Returns the addresses of a name, best first. It may block for any time. Raises `OSError` if there
@@ -56,14 +54,40 @@ class Document(msgspec.Struct, frozen=True):
     body: bytes
 
 
-async def load(tls: ssl.SSLContext | None) -> "Loaded":
-    """The client of deliveries, that of plain requests, that of requests to services, and the
-    trusted authorities: `tls`, or the system's."""
-    # In a thread: it would block the event loop for too long.
-    return await asyncio.to_thread(_load, tls)
+C = TypeVar("C", "HttpClient", "PlainClient", "ForwardClient")
 
 
-def _load(tls: ssl.SSLContext | None) -> "Loaded":
-    from portico.outbound.client import ForwardClient, HttpClient, PlainClient
+class Lazy(Generic[C]):
+    """An HTTP client that is loaded and made with the first request, since most installations send
+    none."""
 
-    return HttpClient, PlainClient, ForwardClient, tls or ssl.create_default_context()
+    def __init__(self, name: str, tls: ssl.SSLContext | None, *parts: object) -> None:
+        """`name` is that of the class; `tls` has the trusted authorities, None: the system's;
+        `parts` are what it needs besides."""
+        self._name = name
+        self._tls = tls
+        self._parts = parts
+        self._client: C | None = None
+        self._loading = asyncio.Lock()
+
+    async def get(self) -> C:
+        """The client."""
+        async with self._loading:
+            if self._client is None:
+                # In a thread: it would block the event loop for too long.
+                make, tls = await asyncio.to_thread(self._load)
+                self._client = make(*self._parts, tls)
+        return self._client
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        if self._client is not None:
+            await self._client.close()
+
+    def _load(self) -> tuple[Callable[..., C], ssl.SSLContext]:
+        client = import_module("portico.outbound.client")
+        return getattr(client, self._name), self._tls or ssl.create_default_context()
+
+
+Forwarder: TypeAlias = "Lazy[ForwardClient]"
+"""The client of the services behind Portico."""

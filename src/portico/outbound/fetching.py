@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from portico.outbound.exchange import Unsent, load
+from portico.outbound.exchange import Lazy, Unsent
 
 if TYPE_CHECKING:
     from portico.outbound.client import PlainClient
@@ -36,10 +36,8 @@ class Fetcher:
 
     def __init__(self, tls: ssl.SSLContext | None = None, seconds: float = SECONDS) -> None:
         """`tls` has the trusted authorities; None: the system's."""
-        self._tls = tls
         self._seconds = seconds
-        self._loading = asyncio.Lock()
-        self._plain: PlainClient | None = None
+        self._client: Lazy[PlainClient] = Lazy("PlainClient", tls)
 
     async def get(self, url: str, headers: Mapping[str, str]) -> Fetched:
         """The answer to a GET. Raises `Unfetched`."""
@@ -51,13 +49,12 @@ class Fetcher:
 
     async def close(self) -> None:
         """Closes the kept connections."""
-        if self._plain is not None:
-            await self._plain.close()
+        await self._client.close()
 
     async def _send(
         self, method: str, url: str, headers: Mapping[str, str], **more: Any
     ) -> Fetched:
-        client = self._plain or await self._loaded()
+        client = await self._client.get()
         try:
             async with asyncio.timeout(self._seconds):
                 status, body = await client.fetch(method, url, headers, longest=LONGEST, **more)
@@ -68,10 +65,3 @@ class Fetcher:
         if len(body) > LONGEST:
             raise Unfetched("the answer is too long")
         return Fetched(status, body)
-
-    async def _loaded(self) -> "PlainClient":
-        async with self._loading:
-            if self._plain is None:
-                _, make, _, tls = await load(self._tls)
-                self._plain = make(tls)
-        return self._plain

@@ -15,7 +15,7 @@ import msgspec
 
 from portico.core.networks import Destinations
 from portico.core.times import Clock
-from portico.outbound.exchange import Document, LookUp, Unsent, load
+from portico.outbound.exchange import Document, Lazy, LookUp, Unsent
 
 if TYPE_CHECKING:
     from portico.outbound.client import HttpClient
@@ -68,13 +68,9 @@ class Sender:
         seconds: float = SECONDS,
     ) -> None:
         """`tls` has the trusted authorities; None: the system's."""
-        self._destinations = destinations
         self._clock = clock
-        self._tls = tls
-        self._look_up = look_up
         self._seconds = seconds
-        self._loading = asyncio.Lock()
-        self._client: HttpClient | None = None
+        self._client: Lazy[HttpClient] = Lazy("HttpClient", tls, destinations, look_up)
 
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> DeliveryOutcome:
         """POSTs `body` to a URL that `Destinations.check_url` accepts.
@@ -86,7 +82,7 @@ class Sender:
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
-            client = self._client or await self._loaded()
+            client = await self._client.get()
             started = loop.time()
             reply = await client.post(url, headers, body, until=started + self._seconds)
         except Unsent as error:
@@ -106,21 +102,13 @@ class Sender:
     async def read(self, url: str, *, longest: int, seconds: float) -> Document:
         """The document at a URL that `Destinations.check_url` accepts, without redirects. Raises
         `Unsent`."""
-        client = self._client or await self._loaded()
+        client = await self._client.get()
         until = asyncio.get_running_loop().time() + seconds
         return await client.get(url, longest=longest, until=until)
 
     async def close(self) -> None:
         """Closes the kept connections."""
-        if self._client is not None:
-            await self._client.close()
-
-    async def _loaded(self) -> "HttpClient":
-        async with self._loading:
-            if self._client is None:
-                make, _, _, tls = await load(self._tls)
-                self._client = make(self._destinations, self._look_up, tls)
-        return self._client
+        await self._client.close()
 
     def _failed(self, reason: str, started: float) -> DeliveryOutcome:
         milliseconds = round((asyncio.get_running_loop().time() - started) * 1000)

@@ -13,8 +13,7 @@ from urllib.parse import quote, urlsplit
 from portico.core.errors import PorticoError, Unreadable
 from portico.core.services import Service, path_of
 from portico.features.services.service import Decisions, Pairs
-from portico.outbound.exchange import ServiceRequest, Unsent
-from portico.outbound.forwarding import Forwarder
+from portico.outbound.exchange import Forwarder, ServiceRequest, Unsent
 from portico.web.authenticate import Authenticators
 from portico.web.cookies import DEVICE, PROVIDER, SECOND_STEP
 from portico.web.envelope import error_body
@@ -120,7 +119,8 @@ class ForwardResponder:
             body = request.stream_body(self._service.max_body, UPLOAD_SECONDS)
         sent = ServiceRequest(request.method, self._inside + target, headers, body, chunked)
         try:
-            answered = await self._forwarder.send(self._origin, sent, self._service.timeout_seconds)
+            client = await self._forwarder.get()
+            answered = await client.send(self._origin, sent, self._service.timeout_seconds)
         except TimeoutError:
             raise GatewayTimeout(f"{self._service.name} did not answer in time.") from None
         except Unsent as error:
