@@ -48,8 +48,6 @@ class RemoveAudit:
         """`holder` is a name that no other process uses."""
         self._env = env
         self._lease = Lease(env, "audit", holder)
-        self._stuck: set[int] = set()
-        """Partitions that could not be dropped: each is tried once more whenever there is work."""
         self._lines = lines
         self._wait = wait
 
@@ -86,26 +84,17 @@ class RemoveAudit:
     async def _drop(self, number: int) -> bool:
         """Drops a partition, or leaves it, so that its entries are removed in batches; returns
         whether the lease was kept."""
-        refusal: Exception | None = None
-        for _ in range(1 if number in self._stuck else DROP_TRIES):
-            async with self._env.db.transaction() as tx:
-                if not await self._lease.renewed(tx):  # separately: the drop may be rolled back
-                    return False
+        for _ in range(DROP_TRIES):
             try:
                 async with self._env.db.transaction() as tx:
                     if mine := await self._lease.renewed(tx):
                         await self._env[AuditRanges].drop(tx, number)
             except Exception as error:  # noqa: BLE001 - a lock, or a view made by an operator
                 refusal = error
-                if number not in self._stuck:
-                    await self._wait(DROP_PAUSE_SECONDS)
+                await self._wait(DROP_PAUSE_SECONDS)
             else:
                 return mine
-        if number not in self._stuck:
-            self._stuck.add(number)
-            log.warning(
-                "audit_%d cannot be dropped, so its entries are removed: %s", number, refusal
-            )
+        log.warning("audit_%d cannot be dropped, so its entries are removed: %s", number, refusal)
         return True
 
     async def _release(self, released: int, before: int) -> bool:

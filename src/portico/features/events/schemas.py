@@ -19,7 +19,7 @@ from portico.features.events.payloads import EventPagination
 from portico.web.csv_cells import csv_text
 from portico.web.envelope import Identifier, Timestamp, optional_timestamp, timestamp
 from portico.web.fields import Items, Text
-from portico.web.lists import Limit, ListQuery, UserId
+from portico.web.lists import Limit, UserId
 from portico.web.reading import Param
 
 _EXAMPLE_TYPES = ["product.*", "user.created"]
@@ -170,10 +170,6 @@ class ChangeWebhook(msgspec.Struct):
     types: _Types | UnsetType = UNSET
     description: _Description | UnsetType = UNSET
     status: Annotated[str, Text(OneOf(("enabled", "disabled")))] | UnsetType = UNSET
-
-
-class ListDeliveries(ListQuery, frozen=True):
-    """The query of GET /webhooks/{id}/deliveries."""
 
 
 class AuditUser(msgspec.Struct):

@@ -61,10 +61,6 @@ _WAITING = f"""
 SELECT count(*)
 FROM (SELECT FROM events WHERE id IS NULL ORDER BY seq LIMIT {AT_ONCE}) AS waiting"""
 _SETTLE = "SELECT settle_events()"
-_REMOVE_EVENTS = """
-DELETE FROM events WHERE id IN (
-    SELECT id FROM events WHERE id > :after AND id <= :up_to ORDER BY id LIMIT :limit)
-RETURNING id"""
 _KEEP_BOUND = """
 INSERT INTO events_removed (one, up_to) VALUES (1, :up_to)
 ON CONFLICT (one) DO UPDATE SET up_to = excluded.up_to"""
@@ -206,13 +202,26 @@ class Events:
     async def forget(self, tx: Transaction, before: int, after: int = 0) -> int | None:
         """Removes a batch of old events, without a gap. Returns with which `after` to remove the
         next one, or None if there are no more."""
-        up_to = await last_expired(tx, "events", "at", before, after=after)
-        if not up_to:
-            return None
-        removed = await tx.all(_REMOVE_EVENTS, {"after": after, "up_to": up_to, "limit": BATCH})
-        last = max((row[0] for row in removed), default=up_to)
-        await tx.run(_KEEP_BOUND, {"up_to": last})
+        last = await _forget(tx, "events", "at", before, after)
+        if last is not None:
+            await tx.run(_KEEP_BOUND, {"up_to": last})
         return last
+
+
+_FORGET = """
+DELETE FROM {table} WHERE id IN (
+    SELECT id FROM {table} WHERE id > :after AND id <= :up_to ORDER BY id LIMIT :limit)
+RETURNING id"""
+
+
+async def _forget(tx: Transaction, table: str, age: str, before: int, after: int) -> int | None:
+    """Removes a batch of old rows; returns the last id, None if there are none."""
+    up_to = await last_expired(tx, table, age, before, after=after)
+    if not up_to:
+        return None
+    values = {"after": after, "up_to": up_to, "limit": BATCH}
+    removed = await tx.all(_FORGET.format(table=table), values)
+    return max((row[0] for row in removed), default=up_to)
 
 
 WEBHOOKS = Table(
@@ -321,10 +330,6 @@ SELECT id FROM deliveries
 WHERE webhook_id = :webhook_id AND status = 'pending' AND next_attempt_at > 0 AND +id <= :up_to
 ORDER BY next_attempt_at LIMIT :limit"""
 _DROPPED = "status = 'failed', next_attempt_at = NULL, last_error = :reason"
-_REMOVE = """
-DELETE FROM deliveries WHERE id IN (
-    SELECT id FROM deliveries WHERE id > :after AND id <= :up_to ORDER BY id LIMIT :limit)
-RETURNING id"""
 _TELL = "SELECT pg_notify(current_schema(), 'webhooks')"
 
 
@@ -422,8 +427,4 @@ class Deliveries:
     async def forget(self, tx: Transaction, before: int, after: int = 0) -> int | None:
         """Removes a batch of old deliveries. Returns with which `after` to remove the next one, or
         None if there are no more."""
-        up_to = await last_expired(tx, "deliveries", "created_at", before, after=after)
-        if not up_to:
-            return None
-        removed = await tx.all(_REMOVE, {"after": after, "up_to": up_to, "limit": BATCH})
-        return max((row[0] for row in removed), default=up_to)
+        return await _forget(tx, "deliveries", "created_at", before, after)

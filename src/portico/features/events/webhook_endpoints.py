@@ -14,7 +14,6 @@ from portico.features.events.schemas import (
     ChangeWebhook,
     CreateWebhook,
     DeliveryItem,
-    ListDeliveries,
     WebhookItem,
     WebhookWithSecret,
     delivery_item,
@@ -25,7 +24,7 @@ from portico.features.events.storage import Deliveries, Webhooks
 from portico.features.events.webhooks import Signing
 from portico.web.conditions import etag_header, precondition
 from portico.web.envelope import Created, Listed, Single, listed
-from portico.web.lists import list_reply, start_of
+from portico.web.lists import ListQuery, list_reply, start_of
 from portico.web.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
 from portico.web.reading import sent
 from portico.web.routing import BodyRoute, QueryRoute, Route
@@ -120,7 +119,7 @@ async def test_webhook(request: Request) -> Reply:
     return reply(None)
 
 
-async def list_deliveries(request: QueryRequest[ListDeliveries]) -> Reply:
+async def list_deliveries(request: QueryRequest[ListQuery]) -> Reply:
     """GET /webhooks/{id}/deliveries."""
     env, query = request.environment, request.query
     webhook = await webhooks.read_webhook(env, request.resource_id)
@@ -233,7 +232,7 @@ ROUTES = (
         access="admin",
         summary="List a webhook's deliveries",
         description="Newest first.",
-        query=ListDeliveries,
+        query=ListQuery,
         answer=Listed[DeliveryItem],
     ),
     Route(

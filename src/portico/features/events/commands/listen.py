@@ -34,7 +34,6 @@ from portico.core.errors import BrokenRule, Unavailable
 from portico.core.events import EVENT_TYPES, StoredEvent
 from portico.core.networks import ANYWHERE
 from portico.core.times import SECOND, Clock
-from portico.engines import database_file
 from portico.environment import Environment
 from portico.features.events.commands.events import LONGEST, chosen_types, in_short
 from portico.features.events.feed import LOOK_SECONDS, read_events, require_kept
@@ -110,26 +109,6 @@ class Receiver:
         await self._sender.close()
 
 
-class _Source:
-    """The database that events are read from, as it was at the start."""
-
-    def __init__(self, settings: Settings, env: Environment) -> None:
-        self.env = env
-        self._file = None if settings.database_url else database_file(settings, env.name)
-        self._opened = self._number()
-
-    def check(self) -> None:
-        """Raises `CommandError` if SQLite's file was replaced or removed: only this process still
-        has the old one open, so no more events would come."""
-        if self._number() != self._opened:
-            raise CommandError(f"{self._file} was replaced or removed: run this command again.")
-
-    def _number(self) -> int | None:
-        if self._file is None or not self._file.exists():
-            return None
-        return self._file.stat().st_ino
-
-
 def run(settings: Settings, chosen: Namespace) -> None:
     given = _given_secret() if chosen.forward_to else None
     if api := chosen_api(settings, chosen):
@@ -167,18 +146,18 @@ def _given_secret() -> str | None:
 
 async def _listen(settings: Settings, chosen: Namespace, given: str | None) -> None:
     async with environment(settings, chosen) as env:
-        source, types = _Source(settings, env), chosen_types(chosen)
+        types = chosen_types(chosen)
         after = await _beginning(env, chosen.after)
         greet = mention if chosen.json else say
         greet(f"Following the events of {env.name} after {after}.")
         if not chosen.forward_to:
-            await _tell(source, after, types, chosen, None)
+            await _tell(env, after, types, chosen, None)
             return
         secret = given or mint_webhook_secret(env.random)
         _greet_receiver(greet, chosen, given, secret)
         receiver = Receiver(chosen.forward_to, secret, env.clock)
         try:
-            await _tell(source, after, types, chosen, receiver)
+            await _tell(env, after, types, chosen, receiver)
         finally:
             await receiver.close()
 
@@ -201,14 +180,14 @@ async def _beginning(env: Environment, after: int | None) -> int:
 
 
 async def _tell(
-    source: _Source,
+    env: Environment,
     after: int,
     types: Sequence[str] | None,
     chosen: Namespace,
     receiver: Receiver | None,
 ) -> None:
     """Prints, and forwards, each event of these types."""
-    async with aclosing(_events(source, after)) as events:
+    async with aclosing(_events(env, after)) as events:
         async for event in events:
             if types is not None and event.type not in types:
                 continue
@@ -222,9 +201,8 @@ def _print(event: StoredEvent, outcome: DeliveryOutcome | None, chosen: Namespac
         say(_line(event, outcome, colours=in_colour(sys.stdout)))
 
 
-async def _events(source: _Source, after: int) -> AsyncGenerator[StoredEvent, None]:
+async def _events(env: Environment, after: int) -> AsyncGenerator[StoredEvent, None]:
     """All events after the one with this id, as they happen, without end."""
-    env = source.env
     signal = env.db.signal.listener()
     reachable = True
     while True:
@@ -242,7 +220,6 @@ async def _events(source: _Source, after: int) -> AsyncGenerator[StoredEvent, No
             after = event.id
         if not page.has_more:
             await signal.wait(LOOK_SECONDS)
-            source.check()
 
 
 def _object(event: StoredEvent, outcome: DeliveryOutcome | None) -> bytes:
