@@ -13,11 +13,10 @@ from typing import Any
 from documents import ROOT
 from driving import Api, Caller, settings_for
 from portico.core.audit import OPERATOR
-from portico.core.events import EVENT_SCOPES
+from portico.core.events import EVENT_SCOPES, PING
 from portico.core.plans import Plan
 from portico.core.requests import Quotas
 from portico.core.users import User
-from portico.core.webhooks import PING
 from portico.environment import Environment
 from portico.features.access.api_keys import renew_key, revoke_key
 from portico.features.catalogue.products import PRODUCTS

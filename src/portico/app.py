@@ -40,10 +40,9 @@ from portico.features.access.storage import (
 )
 from portico.features.catalogue.storage import Products
 from portico.features.events.audit import Audit, AuditRanges
-from portico.features.events.feed import Feed
+from portico.features.events.feed import Feed, Subscriptions
 from portico.features.events.payloads import published
 from portico.features.events.storage import Deliveries, Events, Webhooks
-from portico.features.events.subscriptions import Subscriptions
 from portico.features.mail.storage import Mails
 from portico.features.operations.moments import newest
 from portico.features.operations.requests import Flushes, RateCounters, Requests

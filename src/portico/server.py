@@ -16,10 +16,9 @@ from portico.features.access.backchannel import SendLogouts
 from portico.features.access.credentials import Credentials
 from portico.features.events.audit_removal import MakeAuditRanges, RemoveAudit
 from portico.features.events.deliveries import AT_ONCE, Deliver
-from portico.features.events.feed import Feed
+from portico.features.events.feed import CHECK_PERIOD, Feed, Subscriptions
 from portico.features.events.payloads import delivered
 from portico.features.events.schemas import rows as audit_rows
-from portico.features.events.subscriptions import CHECK_PERIOD, Subscriptions
 from portico.features.mail.sending import SendMails
 from portico.features.operations.endpoints import SHARE_PERIOD, Operations
 from portico.features.operations.metrics import SharedMetrics

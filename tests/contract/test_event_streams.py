@@ -12,8 +12,8 @@ from driving import Api, Caller, refused
 from event_streams import A_SECOND, streaming
 from operating import eventually
 from portico.app import Portico
+from portico.features.events.feed import LEASE_SECONDS, MOST_STREAMS
 from portico.features.events.storage import Events
-from portico.features.events.subscriptions import LEASE_SECONDS, MOST
 from portico.server import Server
 from signing_in import COOKIE, PASSWORD, cookie_of
 
@@ -119,7 +119,7 @@ async def test_an_account_has_ten_streams_at_most_and_each_counts_as_a_request(a
     other = await api.caller("editor", user=one.user)
     somebody = await api.caller("editor")
     async with AsyncExitStack() as stack:
-        for number in range(MOST - 1):
+        for number in range(MOST_STREAMS - 1):
             await stack.enter_async_context(streaming((one, other)[number % 2]))
         async with streaming(one):
             for left, caller in ((19, one), (18, other)):
@@ -161,7 +161,7 @@ async def test_the_bound_holds_over_all_processes_and_a_dead_one_frees_its_place
         stack.push_async_callback(there.aclose)
         streams = [
             await stack.enter_async_context(streaming((here, there)[number % 2]))
-            for number in range(MOST)
+            for number in range(MOST_STREAMS)
         ]
         (made,) = await make(there, "Lamp")
         assert (await streams[0].event())["id"] == made
@@ -179,7 +179,7 @@ async def test_the_bound_holds_over_all_processes_and_a_dead_one_frees_its_place
 
         async def is_renewed() -> bool:
             until = api.clock() + LEASE_SECONDS * 1_000
-            return await api.live.db.one(living) == (MOST // 2, until)
+            return await api.live.db.one(living) == (MOST_STREAMS // 2, until)
 
         await eventually(is_renewed, "the renewal")
         api.clock.advance(seconds=1)

@@ -7,7 +7,7 @@ from cut_connections import Cut, beyond, unavailable
 from event_streams import streaming
 from operating import eventually
 from portico.core.errors import Unavailable
-from portico.features.events.subscriptions import LEASE_SECONDS, MOST
+from portico.features.events.feed import LEASE_SECONDS, MOST_STREAMS
 from servers import PostgresServer
 
 _PLACES = "SELECT count(*) FROM leases WHERE name LIKE 'stream %'"
@@ -31,5 +31,5 @@ async def test_a_place_whose_commit_was_lost_sight_of_comes_back(
             assert not cut.whole
             await eventually(are_two, "the commit, whose end nobody heard")
             api.clock.advance(seconds=LEASE_SECONDS)
-            for _ in range(MOST):
+            for _ in range(MOST_STREAMS):
                 await stack.enter_async_context(streaming(editor))

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from driving import Api, Caller, refused
-from portico.core.webhooks import MOST_WEBHOOKS
+from portico.core.events import MOST_WEBHOOKS
 from portico.features.events.audit import Audit
 
 AT = "2026-03-15T12:00:00.000Z"

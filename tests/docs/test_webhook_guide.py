@@ -17,7 +17,7 @@ from documents import ROOT, document
 from listening import listening
 from oauth.authority import ROOMY, Authority
 from operating import Installation, free_port, until
-from portico.core import webhooks
+from portico.core import events
 from portico.core.secrets import ROTATION_OVERLAP
 from portico.core.times import HOUR
 from portico.data import queue
@@ -178,6 +178,6 @@ def test_the_waits_are_those_of_the_program() -> None:
     assert documented == list(enumerate(queue.DELIVERIES.waits, start=2))
     assert 3 <= sum(queue.DELIVERIES.waits) / 86_400 < 3.5
     assert queue.DELIVERIES.spread == 0.2
-    assert webhooks.FAILING_DAYS == 5
-    assert webhooks.MOST_WEBHOOKS == 20
+    assert events.FAILING_DAYS == 5
+    assert events.MOST_WEBHOOKS == 20
     assert ROTATION_OVERLAP == 24 * HOUR

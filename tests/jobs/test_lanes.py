@@ -13,8 +13,7 @@ from jobs.conftest import FAULT, LAMP, WANTS_NO_MORE, became, deliveries, hook
 from operating import TIMEOUT_SECONDS, eventually
 from portico.core.audit import OPERATOR
 from portico.core.errors import Unavailable
-from portico.core.events import Published
-from portico.core.webhooks import BY_HAND, DROPPED, RECEIVER_GONE, Webhook
+from portico.core.events import BY_HAND, DROPPED, RECEIVER_GONE, Published, Webhook
 from portico.data.queue import DELIVERIES as RETRIES
 from portico.data.table import BATCH
 from portico.features.events.deliveries import AT_ONCE, ATTEMPT_SECONDS, CLAIM_SECONDS, Deliver

@@ -10,9 +10,8 @@ import pytest
 
 from driving import Api, at_rest, settings_for
 from portico.core.audit import OPERATOR, Actor, Author
-from portico.core.events import Published
+from portico.core.events import Published, Webhook
 from portico.core.times import SECOND
-from portico.core.webhooks import Webhook
 from portico.data.queue import Queue
 from portico.features.events import deliveries
 from portico.features.events.deliveries import Deliver

@@ -14,11 +14,10 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from driving import Api
 from portico.core import errors
-from portico.core.events import EVENT_TYPES
+from portico.core.events import EVENT_TYPES, PING
 from portico.core.oauth import OPENID_SCOPES
 from portico.core.plans import DEFAULT_PLANS
 from portico.core.scopes import SCOPES
-from portico.core.webhooks import PING
 from portico.features.events.rules import mint_webhook_secret, signed_headers
 from portico.mounts import AUTH, V1
 from portico.openapi.document import DocumentPart, document, tags

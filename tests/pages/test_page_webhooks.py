@@ -9,9 +9,8 @@ import pytest
 from driving import NOON, Api
 from operating import eventually
 from pages.visiting import Visitor, rows, said, signed_in
-from portico.core.events import Published
+from portico.core.events import Delivery, Published, Webhook
 from portico.core.times import DAY
-from portico.core.webhooks import Delivery, Webhook
 from portico.environment import Environment
 from portico.features.events.audit import Audit
 from portico.features.events.storage import Deliveries, DeliveryAttempt, Events, Webhooks

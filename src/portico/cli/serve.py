@@ -32,7 +32,7 @@ from portico.cli.output import INSTALL_OTEL, CommandError, say
 from portico.cli.stopping import StopSignals, end_at_once
 from portico.cli.supervise import supervise
 from portico.cli.trial import Untried, require_accepted
-from portico.core.webhooks import MOST_WEBHOOKS
+from portico.core.events import MOST_WEBHOOKS
 from portico.data.migrate import GrowthError
 from portico.features.events.deliveries import AT_ONCE
 from portico.features.operations.certificates import CertificateError, check_pair

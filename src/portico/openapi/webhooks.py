@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from portico.core.webhooks import FAILING_DAYS, PING
+from portico.core.events import FAILING_DAYS, PING
 from portico.data import queue
 from portico.features.events.payloads import EventBody, event_data
 from portico.openapi.responses import Json

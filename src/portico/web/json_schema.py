@@ -5,13 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 from portico.core import users
-from portico.core.events import EVENT_NOUNS, EVENT_TYPES, event_types
+from portico.core.events import EVENT_NOUNS, EVENT_TYPES, EVERYTHING, event_types, webhook_type
 from portico.core.money import CURRENCIES, MAX_PRICE, UNITS_PER_ONE, currency, price_units
 from portico.core.networks import network
 from portico.core.rules import Between, Measured, OneOf, Trimmed
 from portico.core.text import MAX_URL_LENGTH, web_url
 from portico.core.times import moment
-from portico.core.webhooks import EVERYTHING, webhook_type
 
 _SPACE = r"\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _MARK = rf"[^{_SPACE}\u0000]"

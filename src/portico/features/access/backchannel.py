@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 
 from portico.change import Change
 from portico.core.errors import Unavailable
+from portico.core.events import LONGEST_RETRY_AFTER
 from portico.core.sessions import Session
 from portico.core.times import SECOND
-from portico.core.webhooks import LONGEST_RETRY_AFTER
 from portico.data import queue
 from portico.data.database import Contended
 from portico.environment import Environment

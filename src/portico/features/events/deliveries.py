@@ -12,17 +12,17 @@ import msgspec
 
 from portico.core.audit import SYSTEM
 from portico.core.errors import Unavailable
-from portico.core.events import StoredEvent
-from portico.core.times import DAY, SECOND
-from portico.core.webhooks import (
+from portico.core.events import (
     FAILING,
     FAILING_DAYS,
     LONGEST_RETRY_AFTER,
     PING,
     RECEIVER_GONE,
     Delivery,
+    StoredEvent,
     Webhook,
 )
+from portico.core.times import DAY, SECOND
 from portico.data import queue
 from portico.data.database import Contended, Waiter
 from portico.environment import Environment

@@ -9,7 +9,7 @@ from portico.core.errors import Gone, PermissionDenied
 from portico.core.events import EVENT_SCOPES, EVENT_TYPES, StoredEvent, covered_by
 from portico.core.times import SECOND
 from portico.features.events.audit import Audit
-from portico.features.events.feed import Follower, read_events, require_kept
+from portico.features.events.feed import Follower, Subscriptions, read_events, require_kept
 from portico.features.events.payloads import (
     EventPagination,
     ListedEvents,
@@ -20,7 +20,6 @@ from portico.features.events.payloads import (
 )
 from portico.features.events.schemas import ListAudit, ListedAudit, entry_out
 from portico.features.events.storage import Events
-from portico.features.events.subscriptions import Subscriptions
 from portico.web.envelope import encode
 from portico.web.lists import next_link
 from portico.web.messages import QueryRequest, Reply, json_reply

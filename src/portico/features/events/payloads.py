@@ -11,6 +11,7 @@ from portico.core.errors import BrokenRule
 from portico.core.events import (
     EVENT_SCOPES,
     EVENT_TYPES,
+    PING,
     Event,
     Published,
     StoredEvent,
@@ -19,7 +20,6 @@ from portico.core.events import (
 from portico.core.ids import MAX_ID, whole_number
 from portico.core.plans import QUOTA_PERCENTS
 from portico.core.resources import RESOURCES
-from portico.core.webhooks import PING
 from portico.features.access.rules import KeyCreated, KeyRevoked, KeyRotated
 from portico.features.access.schemas import (
     ApiKeyItem,

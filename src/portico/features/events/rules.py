@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from hmac import digest
 
 from portico.core.errors import BrokenRule
-from portico.core.events import Details, Event, changed_values
+from portico.core.events import Details, Event, Webhook, changed_values
 from portico.core.secrets import RANDOM_BYTES, Random
-from portico.core.webhooks import Webhook
 
 
 class OfWebhook(Event, frozen=True):

@@ -9,11 +9,17 @@ from msgspec.structs import asdict
 
 from portico.core.audit import Entry
 from portico.core.errors import BrokenRule
-from portico.core.events import EVENT_TYPES
+from portico.core.events import (
+    EVENT_TYPES,
+    Delivery,
+    Webhook,
+    as_shown,
+    webhook_description,
+    webhook_type,
+)
 from portico.core.ids import MAX_ID, whole_number
 from portico.core.rules import OneOf, Trimmed
 from portico.core.text import web_url
-from portico.core.webhooks import Delivery, Webhook, as_shown, webhook_description, webhook_type
 from portico.core.words import Format
 from portico.features.events.payloads import EventPagination
 from portico.web.csv_cells import csv_text

@@ -12,8 +12,7 @@ from string import ascii_lowercase
 
 import msgspec
 
-from portico.core.events import Published, StoredEvent
-from portico.core.webhooks import DROPPED, PING, Delivery, Webhook
+from portico.core.events import DROPPED, PING, Delivery, Published, StoredEvent, Webhook
 from portico.data.database import (
     IN_ID_LIST,
     LOCKED,

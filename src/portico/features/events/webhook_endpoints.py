@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from portico.core.errors import Conflict, Fault, Gone, Invalid, NotFound
-from portico.core.webhooks import MOST_WEBHOOKS, Webhook
+from portico.core.events import MOST_WEBHOOKS, Webhook
 from portico.features.events import webhooks
 from portico.features.events.schemas import (
     Accepted,

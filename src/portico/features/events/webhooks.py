@@ -8,9 +8,7 @@ import msgspec
 from portico.change import Change
 from portico.core.audit import SYSTEM, Author
 from portico.core.errors import BrokenRule, Conflict, Fault, Gone, NotFound, invalid
-from portico.core.secrets import ROTATION_OVERLAP
-from portico.core.users import User
-from portico.core.webhooks import (
+from portico.core.events import (
     BY_HAND,
     FAILING,
     FAILING_DAYS,
@@ -20,6 +18,8 @@ from portico.core.webhooks import (
     Webhook,
     covered,
 )
+from portico.core.secrets import ROTATION_OVERLAP
+from portico.core.users import User
 from portico.data.vault import Vault
 from portico.environment import Environment
 from portico.features.events.rules import (

@@ -28,7 +28,7 @@ from portico.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from portico.core.webhooks import Delivery, Webhook
+    from portico.core.events import Delivery, Webhook
     from portico.environment import Environment
     from portico.features.events.schemas import DeliveryItem
     from portico.features.events.webhooks import Signing
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 with lazy_imports():
     from portico.cli import prepared
     from portico.core import audit, errors
+    from portico.core import events as domain_webhooks
     from portico.core import text as domain_text
-    from portico.core import webhooks as domain_webhooks
     from portico.features.events import schemas as contract_webhooks
     from portico.features.events import storage as events_storage
     from portico.features.events import webhooks

@@ -6,11 +6,9 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from portico.core.errors import NotFound, PreconditionFailed
-from portico.core.events import EVENT_TYPES
-from portico.core.ids import parse_id
-from portico.core.times import MINUTE
-from portico.core.webhooks import (
+from portico.core.events import (
     BY_HAND,
+    EVENT_TYPES,
     EVERYTHING,
     FAILING,
     FAILING_DAYS,
@@ -20,6 +18,8 @@ from portico.core.webhooks import (
     as_shown,
     webhook_description,
 )
+from portico.core.ids import parse_id
+from portico.core.times import MINUTE
 from portico.features.events.pages.events import by_noun
 from portico.features.events.storage import Deliveries, Webhooks
 from portico.features.events.webhooks import (

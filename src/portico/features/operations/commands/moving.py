@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import asyncpg
 
-from portico.core.webhooks import PING
+from portico.core.events import PING
 from portico.data.database import Database, Engine, Row, Transaction
 from portico.data.sqlite.files import FileError, reading
 from portico.features.catalogue.products import PRODUCTS as KIND
