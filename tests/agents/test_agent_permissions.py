@@ -7,9 +7,8 @@ import httpx
 import pytest
 
 from driving import BASE, Api, challenge, refused
-from portico.core.audit import OPERATOR, Actor, Author
+from portico.core.audit import Actor, Author
 from portico.features.access.authorization import exchange_code
-from portico.features.people.accounts import suspend
 from signing_in import CALLBACK, client_of, code_of, login_of, session_of
 from tool_calls import call, post, result
 
@@ -115,10 +114,3 @@ async def test_a_sandbox_key_reaches_the_records_of_the_sandbox(api: Api) -> Non
     await api.product(name="Lamp")
     page = await call(agent, "list_records", kind="products")
     assert [one["name"] for one in page["data"]] == [product.name]
-
-
-async def test_a_suspended_account_calls_no_tools(api: Api) -> None:
-    agent = await api.caller("editor")
-    assert (await post(agent, "tools/list")).status_code == 200
-    await suspend(api.live, agent.user.id, OPERATOR)
-    refused(await post(agent, "tools/list"), 401)

@@ -4,12 +4,25 @@ import pytest
 
 from contract.conftest import api, environ
 from driving import Api
-from signing_in import Visitor
+from portico.features.access.clients import Registered
+from signing_in import Visitor, client_of
 
-__all__ = ["api", "environ", "visitor"]
+__all__ = ["api", "environ", "shop", "till", "visitor"]
 
 
 @pytest.fixture
 def visitor(api: Api) -> Visitor:
     """Somebody without a credential."""
     return Visitor(api)
+
+
+@pytest.fixture
+async def shop(api: Api) -> Registered:
+    """A confidential client."""
+    return await client_of(api.live, await api.account())
+
+
+@pytest.fixture
+async def till(api: Api) -> Registered:
+    """A public client."""
+    return await client_of(api.live, await api.account(), public=True)

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from driving import BASE, Api, refused
@@ -78,38 +77,6 @@ async def test_credential_is_valid_until_the_last_millisecond_of_its_lifetime(
     assert name in await in_time.valid()
     api.clock.advance(milliseconds=1)
     assert name not in await late.valid()
-
-
-@pytest.mark.one_engine
-async def test_role_change_reaches_every_credential_at_once(api: Api) -> None:
-    admin = await api.caller("admin")
-    held = await Credentials.of_new_user(api)
-    visitor = Visitor(api)
-    lamp = {"name": "Lamp", "category": "light", "price": 1}
-
-    async def writes() -> list[int]:
-        url = f"{BASE['live']}/products"
-        answers = [
-            await held.caller.post("/products", json=lamp),
-            await visitor.send("POST", url, lamp, cookie=held.session),
-            await visitor.send("POST", url, lamp, bearer=held.login.access_token),
-            await visitor.send("POST", url, lamp, bearer=held.grant.access_token),
-        ]
-        return [answer.status_code for answer in answers]
-
-    assert await writes() == [201] * 4
-    await admin.patch(f"/users/{held.user.id}", json={"role": "viewer"})
-    assert await writes() == [403] * 4
-    await admin.patch(f"/users/{held.user.id}", json={"role": "editor"})
-    assert await writes() == [201] * 4
-
-
-@pytest.mark.one_engine
-async def test_plan_change_reaches_every_credential_at_once(api: Api) -> None:
-    held = await Credentials.of_new_user(api)
-    async with api.live.db.transaction() as tx:
-        await api.live[Users].update(tx, msgspec.structs.replace(held.user, plan="pro"))
-    assert {one.headers["x-ratelimit-limit"] for one in await held.calls()} == {"100"}
 
 
 class Late:

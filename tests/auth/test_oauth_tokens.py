@@ -1,11 +1,15 @@
 """Refreshing, ending and asking about OAuth tokens, and what they open (RFC 6749 §6, 7009, 7662;
 OpenID Connect Core §5.3; decisions §5)."""
 
+from dataclasses import replace
+
 import pytest
 
 from driving import BASE, NOON, TINY, Api, refused
+from owned import grants_of
 from portico.core.audit import Actor, Author
 from portico.core.users import User
+from portico.features.access.authorization import introspect
 from portico.features.access.clients import Registered, change_client
 from portico.features.access.tokens import Pair
 from portico.features.operations.tidy import Tidy
@@ -22,19 +26,10 @@ from signing_in import (
     tokens_of,
 )
 
+DAY = 86_400_000
+HOUR = 3_600_000
+DAYS = 90
 LAMP = {"name": "Lamp", "category": "light", "price": 1}
-
-
-@pytest.fixture
-async def shop(api: Api) -> Registered:
-    """A confidential client."""
-    return await client_of(api.live, await api.account())
-
-
-@pytest.fixture
-async def till(api: Api) -> Registered:
-    """A public client."""
-    return await client_of(api.live, await api.account(), public=True)
 
 
 @pytest.fixture
@@ -244,3 +239,57 @@ async def test_expired_codes_and_tokens_are_deleted(
     await Tidy(api.live, "test").run()
     held = await api.state()
     assert held["live grants"] == held["live tokens"] == []
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize("setting", [DAYS, 1])
+async def test_login_is_renewed_until_its_family_ends(
+    api: Api, visitor: Visitor, setting: int
+) -> None:
+    api.live.settings = replace(api.live.settings, refresh_family_days=setting)
+    begun = api.clock()
+    ada = await api.account("editor")
+    held = (await login_of(api.live, ada)).refresh_token
+    while api.clock() + 29 * DAY < begun + setting * DAY:
+        api.clock.advance(days=29)
+        held = (await visitor.refresh(held)).json()["refresh_token"]
+    api.clock.now = begun + setting * DAY - 1
+    last = (await visitor.refresh(held)).json()
+    api.clock.now = begun + setting * DAY
+    async with api.unchanged():
+        refused(await visitor.refresh(last["refresh_token"]), 401, "AUTHENTICATION_REQUIRED")
+    assert (await visitor.me(last["access_token"])).status_code == 200, "its hour is not over"
+    api.clock.now = begun + setting * DAY + HOUR
+    refused(await visitor.me(last["access_token"]), 401)
+    assert not await grants_of(api.live, ada.id, api.clock())
+
+
+@pytest.mark.one_engine
+async def test_consent_ends_with_its_family_though_the_setting_was_longer_when_it_began(
+    api: Api, visitor: Visitor
+) -> None:
+    ada, shop = await api.account("editor"), await client_of(api.live)
+    held = (await tokens_of(api.live, shop.client, ada)).refresh_token
+    api.live.settings = replace(api.live.settings, refresh_family_days=7)
+    facts = await introspect(api.live, shop.client, held)
+    assert facts["exp"] == (api.clock() + 7 * DAY) // 1000
+    api.clock.advance(days=7)
+    oauth_refused(await visitor.renew(shop, held), 400, "invalid_grant")
+    assert await introspect(api.live, shop.client, held) == {"active": False}
+
+
+@pytest.mark.one_engine
+async def test_refresh_regains_granted_scopes_with_the_role(api: Api, visitor: Visitor) -> None:
+    admin = await api.caller("admin")
+    ada, shop = await api.account("editor"), await client_of(api.live, scopes="admin")
+    token = (await tokens_of(api.live, shop.client, ada, "admin")).refresh_token
+    for role, scopes in {
+        "viewer": "read:users read:products",
+        "admin": "read:users read:products write:products",  # no more than the user was asked for
+        "editor": "read:users read:products write:products",
+    }.items():
+        answer = await admin.patch(f"/users/{ada.id}", json={"role": role})
+        assert answer.status_code == 200, answer.text
+        body = (await visitor.renew(shop, token)).json()
+        assert body["scope"] == scopes, role
+        token = body["refresh_token"]

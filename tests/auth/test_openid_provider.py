@@ -17,7 +17,6 @@ from signing_in import (
     FORM,
     PASSWORD,
     Visitor,
-    client_of,
     code_of,
     oauth_refused,
     read,
@@ -34,11 +33,6 @@ PROFILE = {
 }
 EMAIL = {"email": "ada@example.com", "email_verified": True}
 ALWAYS = {"iss", "sub", "aud", "exp", "iat", "sid", "auth_time", "acr", "amr", "at_hash"}
-
-
-@pytest.fixture
-async def shop(api: Api) -> Registered:
-    return await client_of(api.live)
 
 
 @pytest.fixture

@@ -44,18 +44,6 @@ def a_code(code: str, client: Registered | None = None, **more: Any) -> dict[str
     return {**grant, **(named(client) if client else {}), **more}
 
 
-@pytest.fixture
-async def shop(api: Api) -> Registered:
-    """A confidential client."""
-    return await client_of(api.live, await api.account())
-
-
-@pytest.fixture
-async def till(api: Api) -> Registered:
-    """A public client."""
-    return await client_of(api.live, await api.account(), public=True)
-
-
 async def test_code_is_exchanged_for_tokens(api: Api, visitor: Visitor, shop: Registered) -> None:
     ada = await api.account("editor", name="Ada Lovelace")
     scopes = "openid read:products write:products"
