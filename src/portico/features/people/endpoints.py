@@ -38,7 +38,6 @@ from portico.features.people.schemas import (
     UserItem,
     account_body,
     invitation_item,
-    invitation_with_link,
     user_body,
     user_item,
 )
@@ -158,12 +157,7 @@ async def _plan_faults(request: Request, values: Mapping[str, Any]) -> list[Faul
 
 async def _proof_faults(request: Request, values: Mapping[str, Any]) -> list[Fault]:
     env, caller = request.environment, request.caller
-    return await users.proof_faults(env, caller, request.resource_id, values)
-
-
-async def _own_proof_faults(request: Request, values: Mapping[str, Any]) -> list[Fault]:
-    env, caller = request.environment, request.caller
-    return await users.proof_faults(env, caller, caller.user_id, values)
+    return await users.proof_faults(env, caller, request.resource_id or caller.user_id, values)
 
 
 ROUTES = (
@@ -198,7 +192,7 @@ ROUTES = (
         " `current_password`. Users cannot change their own role or plan. Changing an administrator"
         " needs the scope `admin`.",
         body=ChangeUser,
-        further_faults=_own_proof_faults,
+        further_faults=_proof_faults,
         answer=Single[UserBody],
         errors=(Conflict, Duplicate, PreconditionFailed, Invalid),
         conditional=True,
@@ -342,9 +336,9 @@ def _made(
     """The reply with a new link; the one that is kept for replays is made without it."""
     invitation = made.invitation
     location = f"{request.environment.addresses.base}/invitations/{invitation.id}"
-    body = Created(invitation_with_link(invitation, link), message)
-    tag = etag_header(invitation_item(invitation))
-    return json_reply(201, body, ("location", location), tag)
+    item = invitation_item(invitation)
+    body = Created(InvitationWithLink(**asdict(item), link=link), message)
+    return json_reply(201, body, ("location", location), etag_header(item))
 
 
 def _require_people(env: Environment) -> None:

@@ -283,16 +283,7 @@ def account_body(user: User, *, second_factor: bool) -> AccountBody:
 
 def invitation_item(invitation: Invitation) -> InvitationItem:
     """An invitation as it is shown."""
-    return InvitationItem(*_facts(invitation))
-
-
-def invitation_with_link(invitation: Invitation, link: str | UnsetType) -> InvitationWithLink:
-    """An invitation with its new link, if that is shown."""
-    return InvitationWithLink(*_facts(invitation), link=link)
-
-
-def _facts(invitation: Invitation) -> tuple[Any, ...]:
-    return (
+    return InvitationItem(
         invitation.id,
         invitation.email,
         invitation.name or None,

@@ -138,7 +138,7 @@ async def check_code(
                 used = authenticator.has_used(step)
                 return None if used else OneTimeCode(authenticator.id, step, b"")
         recovery_hash = digest(typed)
-        known = await env[FactorStore].has_recovery_code(user.id, recovery_hash, change.tx)
+        known = await env[FactorStore].has_recovery_code(change.tx, user.id, recovery_hash)
         return OneTimeCode(0, None, recovery_hash) if known else None
 
     # Checked while the user is locked: of simultaneous guesses each sees those before it counted.

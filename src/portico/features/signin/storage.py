@@ -269,13 +269,9 @@ class FactorStore:
         await tx.run(_DELETE_CODES, {"user_id": user_id})
         await tx.run_many(_ADD_CODE, [{"user_id": user_id, "hash": one} for one in hashes])
 
-    async def has_recovery_code(
-        self, user_id: int, code_hash: bytes, tx: Transaction | None = None
-    ) -> bool:
-        """Whether this is an unused recovery code of the user's; with `tx`, as the transaction sees
-        it."""
-        code = {"user_id": user_id, "hash": code_hash}
-        return await (tx or self._db).one(_HAS_CODE, code) is not None
+    async def has_recovery_code(self, tx: Transaction, user_id: int, code_hash: bytes) -> bool:
+        """Whether this is an unused recovery code of the user's."""
+        return await tx.one(_HAS_CODE, {"user_id": user_id, "hash": code_hash}) is not None
 
     async def use_recovery_code(self, tx: Transaction, user_id: int, code_hash: bytes) -> bool:
         """Uses up a recovery code; False if there is no such code or it was used before."""

@@ -159,12 +159,21 @@ def _checked(values: dict[str, str]) -> dict[str, str]:
 
 def run_set_plan(settings: Settings, chosen: Namespace) -> None:
     _check_plan(settings, chosen.plan)
-    user = _changed(settings, chosen, plan=chosen.plan)
-    answer(
-        {"id": user.id, "email": user.email, "plan": user.plan},
-        f"{plain(user.email)} now has the plan {user.plan}.",
-        as_json=chosen.json,
+    _change(settings, chosen, "plan")
+
+
+def run_set_role(settings: Settings, chosen: Namespace) -> None:
+    _check_role(settings, chosen.role)
+    _change(settings, chosen, "role")
+
+
+def _change(settings: Settings, chosen: Namespace, field: str) -> None:
+    values = {field: getattr(chosen, field)}
+    user = _on_account(
+        settings, chosen, lambda env, user_id, by: accounts.change_account(env, user_id, values, by)
     )
+    text = f"{plain(user.email)} now has the {field} {values[field]}."
+    answer({"id": user.id, "email": user.email, **values}, text, as_json=chosen.json)
 
 
 def run_suspend(settings: Settings, chosen: Namespace) -> None:
@@ -218,16 +227,6 @@ def run_invite(settings: Settings, chosen: Namespace) -> None:
     )
     lost = f"Invite {plain(its.email)} again: a new link replaces it."
     answer(facts, text, as_json=chosen.json, lost=lost)
-
-
-def run_set_role(settings: Settings, chosen: Namespace) -> None:
-    _check_role(settings, chosen.role)
-    user = _changed(settings, chosen, role=chosen.role)
-    answer(
-        {"id": user.id, "email": user.email, "role": user.role},
-        f"{plain(user.email)} now has the role {user.role}.",
-        as_json=chosen.json,
-    )
 
 
 def run_reset_password(settings: Settings, chosen: Namespace) -> None:
@@ -375,12 +374,6 @@ async def _shown(env: Environment, email: str) -> dict[str, Any]:
         "sessions": await env[signin_storage.Sessions].count(user.id, now),
         "grants": await env[access_storage.Grants].count(user.id, now),
     }
-
-
-def _changed(settings: Settings, chosen: Namespace, **values: str) -> User:
-    return _on_account(
-        settings, chosen, lambda env, user_id, by: accounts.change_account(env, user_id, values, by)
-    )
 
 
 def _on_account(settings: Settings, chosen: Namespace, act: Act[T]) -> T:
