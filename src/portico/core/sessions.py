@@ -72,3 +72,47 @@ class Session(msgspec.Struct, frozen=True):
 def idle_end(last_seen_at: int) -> int:
     """When a session expires that is not used again."""
     return last_seen_at + IDLE_SECONDS * SECOND
+
+
+_BROWSERS = (
+    ("Edg", "Edge"),
+    ("OPR/", "Opera"),
+    ("SamsungBrowser/", "Samsung Internet"),
+    ("Firefox/", "Firefox"),
+    ("FxiOS/", "Firefox"),
+    ("CriOS/", "Chrome"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+)
+_SYSTEMS = (
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("CrOS", "ChromeOS"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("Linux", "Linux"),
+)
+_LONGEST = 60
+
+
+class Agent(NamedTuple):
+    """A browser and its system, each None if unknown; or another program, whose name is empty if
+    unknown, and None for a browser."""
+
+    browser: str | None
+    system: str | None
+    program: str | None
+
+
+def read_agent(user_agent: str) -> Agent:
+    """Reads a `User-Agent`, which is a hint and never a proof, since clients can send anything. All
+    browsers' begin with "Mozilla/"; anything else is a program's."""
+    if not user_agent.startswith("Mozilla/"):
+        program = user_agent.split("/")[0].split()
+        return Agent(None, None, program[0][:_LONGEST] if program else "")
+    return Agent(_first(_BROWSERS, user_agent), _first(_SYSTEMS, user_agent), None)
+
+
+def _first(names: tuple[tuple[str, str], ...], user_agent: str) -> str | None:
+    return next((words for sign, words in names if sign in user_agent), None)

@@ -15,9 +15,9 @@ import msgspec
 from portico.change import Change
 from portico.core.audit import Actor, Author
 from portico.core.errors import Conflict, Unavailable
+from portico.core.sessions import Agent
 from portico.core.text import without_direction_marks
 from portico.core.times import SECOND
-from portico.core.user_agents import Agent
 from portico.core.users import User
 from portico.data.vault import Vault
 from portico.environment import Environment

@@ -13,8 +13,7 @@ from portico.change import Change
 from portico.core.audit import Author, Tried
 from portico.core.errors import AuthenticationRequired, NotFound
 from portico.core.secrets import digest
-from portico.core.sessions import BY_CODE, BY_PASSWORD, Methods
-from portico.core.user_agents import read_agent
+from portico.core.sessions import BY_CODE, BY_PASSWORD, Methods, read_agent
 from portico.core.users import PASSWORD_LENGTH, User, normalized_password, typed_email
 from portico.environment import Environment
 from portico.features.access.backchannel import announce_end, announce_ends

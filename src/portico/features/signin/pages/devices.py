@@ -1,7 +1,7 @@
 """Where the account is signed in: browsers by session, programs by login token."""
 
 from portico.core.errors import NotFound
-from portico.core.user_agents import read_agent
+from portico.core.sessions import read_agent
 from portico.data.listing import Page
 from portico.features.signin.service import end_login, end_session, sign_out_everywhere
 from portico.features.signin.storage import Devices, KnownDevice
