@@ -1,10 +1,12 @@
 """The cases that every client keeps, see clients/cases: both faces of this one."""
 
+import asyncio
 import json
 import ssl
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -15,7 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 import portico_client
 from client.issuing import key, public
-from client.scripted import DATA, FACES, KEY, PLACE, Face, Scripted, had, listed, table
+from client.scripted import DATA, FACES, KEY, PLACE, Face, Parts, Scripted, had, listed, table
 from portico_client import (
     Authorization,
     Event,
@@ -296,3 +298,65 @@ def test_deliveries_are_believed_or_not_as_the_table_says(case: Any) -> None:
     if case["outcome"] == "done":
         expected = case.get("event", DELIVERIES["event"])
         assert (event.id, event.type) == (expected["id"], expected["type"])
+
+
+def message(part: Any) -> bytes:
+    """What a stream sends."""
+    if isinstance(part, str):
+        return part.encode()
+    facts = part if isinstance(part, dict) else {"id": str(part), "event": part}
+    told = {"id": facts.get("event", 1), "type": "product.created", "data": DATA["product"]}
+    text = json.dumps({**told, "timestamp": "2026-03-15T12:00:00.000Z"})
+    return f"id: {facts['id']}\ndata: {text}\n\n".encode()
+
+
+def streamed(step: Any) -> Any:
+    """What comes of a request for a stream."""
+    if "sends" not in step:
+        return comes(step)
+    end = [httpx.ReadError("it broke")] if step.get("broken") else []
+    headers = {"content-type": "text/event-stream; charset=utf-8"}
+    parts: list[Any] = [*map(message, step["sends"]), *end]
+    return lambda _: httpx.Response(200, headers=headers, stream=Parts(*parts))
+
+
+def take(events: Any, count: int, taken: list[int]) -> None:
+    """Takes so many events, and leaves."""
+    if hasattr(events, "__iter__"):
+        with events:
+            taken.extend(one.id for one in islice(events, count))
+        return
+
+    async def follow() -> None:
+        async with events:
+            async for one in events:
+                taken.append(one.id)
+                if len(taken) == count:
+                    return
+
+    asyncio.run(follow())
+
+
+@FACES
+@pytest.mark.parametrize("case", table("streams.json"), ids=lambda case: case["name"])
+def test_streams_resume_and_end_as_the_table_says(face: Face, case: Any) -> None:
+    script = Scripted(*(streamed(one) for one in case["steps"] for _ in range(one.get("times", 1))))
+    waits: list[float] = []
+    client = face.client(
+        KEY,
+        base_url=PLACE,
+        transport=script,
+        sleep=face.slept(waits),
+        random=lambda: 1.0,
+        **case.get("options", {}),
+    )
+    taken: list[int] = []
+    count = len(case["told"]) + ("outcome" in case)
+    events = client.events.stream(after=case.get("after"))
+    keeps(lambda: take(events, count, taken), case.get("outcome", {}))
+    assert taken == case["told"]
+    assert len(script.requests) == sum(one.get("times", 1) for one in case["steps"])
+    asked = [dict(request.headers.raw).get(b"last-event-id") for request in script.requests]
+    told = [None if one is None else one.decode() for one in asked]
+    assert told == case.get("asked", told)
+    assert waits == case.get("waits", waits)

@@ -22,17 +22,13 @@ from client.scripted import (
     Scripted,
     answer,
     refusal,
-    table,
 )
 from operating import TIMEOUT_SECONDS, eventually
 from portico_client import (
     AsyncClient,
     Client,
     EventFilters,
-    Gone,
     Login,
-    PermissionDenied,
-    RateLimited,
     UnexpectedAnswer,
 )
 from portico_client.drivers import AT_ONCE
@@ -40,8 +36,6 @@ from portico_client.sse import Message, Parser
 
 COMMENT = b":\n\n"
 BROKEN = httpx.ReadError("it broke")
-AWAY = httpx.ConnectError("nobody is there")
-BUSY = refusal(503, "SERVICE_UNAVAILABLE", retry_after="2")
 
 
 def event(id_: int) -> dict[str, Any]:
@@ -86,16 +80,6 @@ class Stage:
         """The ids of the first events of a stream."""
         with self.client, self.client.events.stream(**filters) as events:
             return [next(events).id for _ in range(count)]
-
-    def fails(self, kind: type[Exception]) -> Any:
-        """How a stream fails, after what it tells."""
-        with (
-            self.client,
-            pytest.raises(kind) as failed,
-            self.client.events.stream() as events,
-        ):
-            list(events)
-        return failed.value
 
 
 def parsed(content: bytes, cuts: list[int]) -> list[Message]:
@@ -167,56 +151,6 @@ def test_a_stream_begins_where_it_is_told_to() -> None:
         assert request.extensions["timeout"] == {"connect": 3, "read": 45, "write": 3, "pool": 3}
 
 
-def test_a_stream_without_a_beginning_goes_on_from_where_the_service_says() -> None:
-    stage = Stage(stream(b"id: 41\n\n", COMMENT, BROKEN), stream(told(42)))
-    assert stage.ids(1) == [42]
-    assert ids_asked(stage.script) == [None, "41"]
-
-
-@pytest.mark.parametrize("case", table("streams.json"), ids=lambda case: case["name"])
-def test_ids_are_resumed_from_as_the_table_says(case: Any) -> None:
-    data = json.dumps(event(1))
-    content = "".join(f"id: {id_}\ndata: {data}\n\n" for id_ in case["ids"]).encode()
-    stage = Stage(stream(content), stream(told(2)))
-    assert stage.ids(len(case["ids"]) + 1)[-1] == 2
-    sent = dict(stage.script.requests[1].headers.raw).get(b"last-event-id")
-    assert (None if sent is None else sent.decode()) == case["asked"]
-
-
-def test_the_delays_grow_up_to_half_a_minute_and_begin_anew() -> None:
-    away = [AWAY] * 4
-    stage = Stage(stream(told(1), BROKEN), *away * 8, stream(COMMENT), stream(told(2)), retries=3)
-    assert stage.ids(2) == [1, 2]
-    own = [wait for index, wait in enumerate(stage.waits) if index % 4 == 0]
-    assert own == [0.5, 1, 2, 4, 8, 16, 30, 30, 30, 0.5][: len(own)]
-    assert stage.waits[-1] == 0.5
-    assert stage.waits[1:4] == [0.5, 1, 2], "each time like any call"
-
-
-def test_connections_that_tell_nothing_are_made_ever_more_slowly_and_as_the_service_says() -> None:
-    nothing = [stream()] * 3
-    steps = [stream(told(1)), *nothing, AWAY, stream(COMMENT), BUSY, stream(told(2))]
-    stage = Stage(*steps, retries=0)
-    assert stage.ids(2) == [1, 2]
-    assert stage.waits == [0.5, 1, 2, 4, 8, 0.5, 3]
-
-
-@pytest.mark.parametrize(
-    ("refused", "kind"),
-    [
-        (refusal(410, "GONE"), Gone),
-        (refusal(403, "PERMISSION_DENIED"), PermissionDenied),
-        (refusal(429, "RATE_LIMITED", retry_after="61"), RateLimited),
-    ],
-    ids=["gone", "denied", "beyond patience"],
-)
-@pytest.mark.parametrize("after", [0, 1])
-def test_a_refusal_for_good_is_raised(refused: Any, kind: type[Exception], after: int) -> None:
-    stage = Stage(*[stream(told(1))] * after, refused)
-    stage.fails(kind)
-    assert len(stage.script.requests) == after + 1
-
-
 def test_a_credential_is_renewed_where_it_has_ended() -> None:
     stage = Stage(
         answer(200, TOKENS),
@@ -234,14 +168,6 @@ def test_a_credential_is_renewed_where_it_has_ended() -> None:
     assert (last.headers["authorization"], last.headers["last-event-id"]) == ("Bearer b", "1")
 
 
-def test_an_answer_that_is_no_stream_is_an_error() -> None:
-    page = Parts(b"<html>")
-    html = {"content-type": "text/html", "x-request-id": "req_1"}
-    stage = Stage(lambda _: httpx.Response(200, headers=html, stream=page))
-    assert "req_1" in str(stage.fails(UnexpectedAnswer))
-    assert page.closed
-
-
 @pytest.mark.parametrize("repeated", [b"x" * 2**20, b"data: " + b"x" * 2**20 + b"\n"])
 def test_a_message_without_an_end_is_an_error_before_it_fills_the_memory(repeated: bytes) -> None:
     endless = Parts(told(1) + b"data: ", *[repeated] * 1000)
@@ -254,15 +180,6 @@ def test_a_message_without_an_end_is_an_error_before_it_fills_the_memory(repeate
         assert endless.closed
         assert next(events).id == 2
     assert ids_asked(stage.script) == [None, "1"]
-
-
-@pytest.mark.parametrize("before", [[], [stream(told(1))]])
-def test_an_answer_that_there_is_nothing_more_ends_a_stream(before: list[Any]) -> None:
-    stage = Stage(*before, answer(204))
-    with stage.client, stage.client.events.stream() as events:
-        assert [one.id for one in events] == [1][: len(before)]
-        assert list(events) == []
-    assert len(stage.script.requests) == len(before) + 1
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b"{}", b"1e" + b"9" * 20])
@@ -388,25 +305,6 @@ async def test_who_waits_with_a_deadline_may_do_so_again_over_the_same_connectio
         assert not body.closed.is_set()
     assert body.closed.is_set()
     assert len(script.requests) == 1
-
-
-async def test_the_asynchronous_face_goes_on_likewise() -> None:
-    waits: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        waits.append(seconds)
-
-    script = Scripted(
-        stream(told(1) + told(2)[:9], BROKEN), AWAY, BUSY, stream(told(2), COMMENT), stream(told(3))
-    )
-    async with AsyncClient(
-        KEY, base_url=PLACE, transport=script, sleep=sleep, random=lambda: 1.0
-    ) as client:
-        async with client.events.stream(after=0) as events:
-            assert [(await anext(events)).id for _ in range(3)] == [1, 2, 3]
-        assert [one async for one in events] == []
-    assert ids_asked(script) == ["0", "1", "1", "1", "2"]
-    assert waits == [0.5, 0.5, 3, 0.5]
 
 
 def pages(size: int, newest: int) -> Callable[[httpx.Request], httpx.Response]:

@@ -1,8 +1,10 @@
 // Events as they happen, over connections that break.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Client, Gone, Login, UnexpectedAnswer } from "@portico/client";
+import * as portico from "@portico/client";
 import { KEY, PLACE, rejected, scripted, still, table } from "./scripted.js";
+
+const { Client, Login, UnexpectedAnswer } = portico;
 
 const event = (id) => ({ id, type: "product.created", timestamp: "2026-03-15T12:00:00.000Z", data: { id } });
 const message = (id) => `id: ${id}\nevent: product.created\ndata: ${JSON.stringify(event(id))}\n\n`;
@@ -41,23 +43,6 @@ async function taken(stream, count) {
 
 const asked = ({ headers }) => headers["last-event-id"];
 
-test("a stream goes on after the last event that came whole, whatever ended its connection", async () => {
-  const cut = message(3).slice(0, 40);
-  const { stream, requests, waits } = streamed(
-    { after: 0, type: "product.*" },
-    parts(message(1), message(2) + cut, "break"),
-    parts(": hello\n\n", message(3)),
-    { fault: "unsent" },
-    parts(message(4), "wait"),
-  );
-  assert.deepEqual(await taken(stream, 4), [1, 2, 3, 4]);
-  assert.deepEqual(requests.map(asked), ["0", "2", "3", "3"]);
-  assert.equal(requests[0].url.search, "?type=product.*");
-  assert.equal(requests[0].headers.accept, "text/event-stream");
-  assert.equal(requests.at(-1).signal.aborted, true, "leaving it ends the connection");
-  assert.deepEqual(waits, [0.5, 0.5, 0.5]);
-});
-
 test("an event is one wherever its lines are cut, also between CR and LF", async () => {
   const text = message(1).replaceAll("\n", "\r\n");
   for (let cut = 1; cut < text.length; cut++) {
@@ -71,72 +56,44 @@ test("an event is one wherever its lines are cut, also between CR and LF", async
   }
 });
 
-test("a connection that tells nothing leaves the stream where it was", async () => {
-  const steps = [parts(message(1), "break"), parts(":\n\n", "break"), parts(message(2), "wait")];
-  const { stream, requests } = streamed({}, ...steps);
-  assert.deepEqual(await taken(stream, 2), [1, 2]);
-  assert.deepEqual(requests.map(asked), [undefined, "1", "1"]);
-});
-
-test("however long the service is away, it is asked at least every half minute", async () => {
-  const away = Array(40).fill({ fault: "unsent" }); // which every fourth time are those of one attempt
-  const { stream, waits } = streamed({ after: 0 }, parts(message(1)), ...away, parts(message(2), "wait"));
-  assert.deepEqual(await taken(stream, 2), [1, 2]);
-  assert.equal(Math.max(...waits), 15);
-});
-
-test("connections that tell nothing are made ever more slowly", async () => {
-  const steps = [parts(), parts(), parts(), parts(":\n\n"), parts(message(2), "wait")];
-  const { stream, waits } = streamed({}, parts(message(1)), ...steps);
-  assert.deepEqual(await taken(stream, 2), [1, 2]);
-  assert.deepEqual(waits, [0.5, 1, 2, 4, 0.5]);
-});
-
 test("lines end in every way that they may, and parts anywhere", async () => {
   const text = `\uFEFF${message(1)}`.replaceAll("\n", "\r\n") + message(2).replaceAll("\n", "\r");
   const { stream } = streamed({}, parts(...text), parts("wait"));
   assert.deepEqual(await taken(stream, 2), [1, 2]);
 });
 
-test("an id without data moves on, and data without a field's space is read", async () => {
-  const { stream, requests } = streamed({}, parts(`id: 9\n\ndata:${JSON.stringify(event(1))}\n\n`), parts(message(10), "wait"));
-  assert.deepEqual(await taken(stream, 2), [1, 10]);
-  assert.deepEqual(requests.map(asked), [undefined, "9"]);
-});
-
-for (const { name, ids, asked: last } of table("streams.json")) {
-  test(name, async () => {
-    const told = ids.map((id) => `id: ${id}\ndata: ${JSON.stringify(event(1))}\n\n`);
-    const { stream, requests } = streamed({}, parts(...told), parts(message(2), "wait"));
-    assert.equal((await taken(stream, ids.length + 1)).at(-1), 2);
-    const [, sent] = requests.map(asked);
-    assert.equal(new Headers({ id: sent ?? "" }).get("id"), sent ?? "", "a header can carry it");
-    assert.equal(sent === undefined ? null : Buffer.from(sent, "latin1").toString(), last);
-  });
+/** The part of a stream that a case describes. */
+function said(part) {
+  if (typeof part === "string") return part;
+  const { id, event: number = 1 } = typeof part === "number" ? { id: part, event: part } : part;
+  return `id: ${id}\ndata: ${JSON.stringify(event(number))}\n\n`;
 }
 
-test("a later connection is tried for as long as it takes", async () => {
-  const busy = { status: 503, code: "SERVICE_UNAVAILABLE", headers: { "retry-after": "2" } };
-  const { stream, requests, waits } = streamed({}, parts(message(1)), ...Array(9).fill(busy), parts(message(2), "wait"));
-  assert.deepEqual(await taken(stream, 2), [1, 2]);
-  assert.equal(requests.length, 11);
-  assert.ok(waits.every((wait, place) => wait >= 0.5 && (place === 0 || wait >= 2.25)), String(waits));
-});
-
-test("a refusal for good is thrown", async () => {
-  for (const [status, code] of [[410, "GONE"], [403, "PERMISSION_DENIED"]]) {
-    const { stream } = streamed({}, parts(message(1)), { status, code });
-    assert.equal((await rejected(taken(stream, 2))).code, code);
-  }
-  const { stream } = streamed({ after: 3 }, { status: 410, code: "GONE" });
-  assert.ok((await rejected(stream.open())) instanceof Gone);
-});
-
-test("a wait beyond patience is left to the caller", async () => {
-  const limited = { status: 429, code: "RATE_LIMITED", headers: { "retry-after": "61" } };
-  const { stream } = streamed({}, parts(message(1)), limited);
-  assert.equal((await rejected(taken(stream, 2))).retryAfter, 61);
-});
+for (const { name, after, options, steps, told, asked: last, waits, outcome } of table("streams.json")) {
+  test(name, async () => {
+    const come = ({ sends, broken, times, ...step }) => (sends ? parts(...sends.map(said), ...(broken ? ["break"] : [])) : step);
+    const { fetch, requests, left } = scripted(...steps.flatMap((step) => Array(step.times ?? 1).fill(come(step))));
+    const { waits: waited, ...rest } = still(Array(99).fill(1));
+    const sleep = async (seconds) => assert.ok(waited.push(seconds) < 50, "endless");
+    const client = new Client({ apiKey: KEY, baseUrl: PLACE, fetch, ...rest, sleep, ...options });
+    const ids = [];
+    const following = async () => {
+      for await (const { id } of client.events.stream({ after })) {
+        ids.push(id);
+        if (!outcome && ids.length === told.length) break;
+      }
+    };
+    if (outcome?.error) assert.equal((await rejected(following())).constructor, portico[outcome.error]);
+    else await following();
+    assert.deepEqual([ids, left], [told, []]);
+    if (!outcome) assert.equal(requests.at(-1).signal.aborted, true, "leaving it ends the connection");
+    assert.equal(requests[0].headers.accept, "text/event-stream");
+    if (waits) assert.deepEqual(waited, waits);
+    const sent = requests.map(asked);
+    for (const id of sent) assert.equal(new Headers({ id: id ?? "" }).get("id"), id ?? "", "a header can carry it");
+    if (last) assert.deepEqual(sent.map((id) => (id === undefined ? null : Buffer.from(id, "latin1").toString())), last);
+  });
+}
 
 test("a message without an end is an error before it fills the memory, and lines that tell nothing may be any number", async () => {
   const long = "x".repeat(2 ** 20);
@@ -161,23 +118,6 @@ test("the spaces within an id are looked through once", async () => {
   assert.equal((await stream.next()).value.id, 1);
   assert.ok(process.cpuUsage().user - begun < 3_000_000);
   stream.close();
-});
-
-test("an answer that there is nothing more ends a stream", async () => {
-  for (const before of [[], [parts(message(1))]]) {
-    const over = () => new Response(null, { status: 204, headers: CONTENT });
-    const { stream, requests } = streamed({}, ...before, over);
-    await stream.open();
-    assert.deepEqual(await taken(stream), before.map(() => 1));
-    assert.equal(requests.length, before.length + 1);
-  }
-});
-
-test("what is no stream, and what is no event, is told as such", async () => {
-  const none = streamed({}, { status: 200, data: {} });
-  assert.ok((await rejected(none.stream.next())) instanceof UnexpectedAnswer);
-  const odd = streamed({}, parts("data: {}\n\n", "wait"));
-  assert.ok((await rejected(odd.stream.next())) instanceof UnexpectedAnswer);
 });
 
 test("closing ends a wait for its next event", async () => {
