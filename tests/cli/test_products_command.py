@@ -84,7 +84,9 @@ def large_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("ending", ["ndjson", "csv"])
+@pytest.mark.parametrize(
+    ("on_each", "ending"), [("on_sqlite", "csv"), ("on_postgres", "ndjson")], indirect=["on_each"]
+)
 def test_what_was_exported_and_stored_again_changes_nothing(
     on_each: Running, tmp_path: Path, ending: str
 ) -> None:
@@ -107,7 +109,11 @@ def test_what_was_exported_and_stored_again_changes_nothing(
     assert json.loads(refused.stdout)["faulty"] == exported
 
 
-@pytest.mark.parametrize("strict", [[], ["--strict"]])
+@pytest.mark.parametrize(
+    ("on_each", "strict"),
+    [("on_sqlite", []), ("on_postgres", []), ("on_sqlite", ["--strict"])],
+    indirect=["on_each"],
+)
 def test_rows_with_ids_change_products_and_the_faulty_ones_are_told(
     on_each: Running, tmp_path: Path, strict: list[str]
 ) -> None:

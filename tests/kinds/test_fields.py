@@ -54,6 +54,7 @@ async def test_every_field_is_shown_as_it_was_sent(api: Api) -> None:
     assert cleared.json()["data"]["rank"] is None
 
 
+@pytest.mark.one_engine
 async def test_faults_are_told_by_field(api: Api) -> None:
     caller = await api.caller()
     for field, value, status in FAULTY:
@@ -148,6 +149,7 @@ async def test_references_are_cleared_deleted_or_refuse(api: Api) -> None:
     assert refused(answer, 422).keys() == {"parent_id"}
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("word", "status", "told"),
     [("conflict", 409, "It is so."), ("forbidden", 403, "Not you."), ("fail", 500, None),
@@ -164,6 +166,7 @@ async def test_what_a_rule_raises_refuses_the_change(
     assert (await caller.get("/things")).json()["data"] == []
 
 
+@pytest.mark.one_engine
 async def test_a_rule_has_two_seconds(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("portico.resource.changes.RULE_SECONDS", 0.05)
     caller = await api.caller()
@@ -189,6 +192,7 @@ async def test_a_rule_changes_its_record_and_others(api: Api) -> None:
     assert types.count("thing.created") == 3
 
 
+@pytest.mark.one_engine
 async def test_what_follows_a_change_runs_once_and_fails_alone(api: Api) -> None:
     caller = await api.caller()
     made = await caller.post("/things", json={"name": "n", "order": "follow"})

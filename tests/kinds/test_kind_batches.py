@@ -67,6 +67,7 @@ async def test_a_unique_field_says_which_record_is_meant(api: Api) -> None:
     refused(await caller.post("/things/batch", json={"items": [1]}), 400)
 
 
+@pytest.mark.one_engine
 async def test_every_hundred_items_count_as_a_request(api: Api) -> None:
     caller = await api.caller(plan=TINY)
     items = [body("things", number) for number in range(1000)]

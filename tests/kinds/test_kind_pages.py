@@ -96,6 +96,7 @@ async def test_form_stores_every_sort_of_field(api: Api) -> None:
                                     THING[name].replace("30Z", "30.000Z"))  # fmt: skip
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
@@ -130,6 +131,7 @@ async def test_taken_value_is_told_at_its_input(api: Api) -> None:
     assert (answer.status_code, input_faults(answer)) == (409, {"code": "Is taken."})
 
 
+@pytest.mark.one_engine
 async def test_form_that_is_sent_twice_creates_one_record(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     once = once_of(await editor.get("/things/new"), "/things/new")
@@ -140,6 +142,7 @@ async def test_form_that_is_sent_twice_creates_one_record(api: Api) -> None:
     assert len(rows(await editor.get("/things"))) == 1
 
 
+@pytest.mark.one_engine
 async def test_change_meanwhile_is_shown_beside_ones_own(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     await create(editor)
@@ -161,6 +164,7 @@ async def test_change_meanwhile_is_shown_beside_ones_own(api: Api) -> None:
     assert held(gone, "f-name") == "Lamp"
 
 
+@pytest.mark.one_engine
 async def test_states_are_buttons_for_those_that_may_follow(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     await create(editor)
@@ -205,6 +209,7 @@ async def test_list_searches_filters_sorts_and_pages(api: Api) -> None:
     assert (await editor.get("/things/export?format=csv")).text.startswith("id,name,order,")
 
 
+@pytest.mark.one_engine
 async def test_several_are_changed_and_deleted_at_once(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     for number in range(3):
@@ -230,6 +235,7 @@ BODIES = {"things": {}, "products": {"category": "light", "price": 1}}
 """What creates a record, besides its name: one of a file, and one of Portico's own."""
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(("many", "notice"), [("things", "record"), ("products", "product")])
 async def test_deletion_is_asked_for_and_done(api: Api, many: str, notice: str) -> None:
     _, editor = await signed_in(api, "editor")
@@ -245,6 +251,7 @@ async def test_deletion_is_asked_for_and_done(api: Api, many: str, notice: str) 
         assert f"no {many[:-1]} 1" in gone.text
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("many", ["things", "products"])
 async def test_viewer_sees_no_button_and_is_refused_every_change(api: Api, many: str) -> None:
     caller = await api.caller()
@@ -280,6 +287,7 @@ async def test_viewer_sees_no_button_and_is_refused_every_change(api: Api, many:
                 assert answer.status_code == 403, (route.method, path)
 
 
+@pytest.mark.one_engine
 async def test_kind_stands_in_the_navigation_of_its_readers(api: Api) -> None:
     _, viewer = await signed_in(api, "viewer")
     overview = await viewer.get("")
@@ -287,6 +295,7 @@ async def test_kind_stands_in_the_navigation_of_its_readers(api: Api) -> None:
     assert "/dashboard/secrets" not in overview.text
 
 
+@pytest.mark.one_engine
 async def test_reference_leads_to_its_record(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     await create(editor)
@@ -358,6 +367,7 @@ async def test_file_that_changes_records_is_stored_after_the_last_row_of_a_kille
     assert (await stored(api, 1))["name"] == "Lamp"
 
 
+@pytest.mark.one_engine
 async def test_import_is_that_of_its_kind_alone(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     path, _ = await send_things(editor, {"name": "Lamp"})

@@ -1,6 +1,5 @@
 """Records of a kind in files: `portico records KIND import | export | list`."""
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -8,12 +7,7 @@ from typing import Any
 import pytest
 
 from beside import prepared
-from driving import Api
 from operating import Installation
-from portico.core.audit import OPERATOR
-from portico.resource.file_rows import read_rows
-from portico.resource.files import columns_of
-from portico.resource.imports import IDLE_SECONDS, store_in_batches, tell_of_idle
 from servers import PostgresServer
 
 FILES = Path(__file__).with_name("files")
@@ -232,7 +226,9 @@ def test_a_kind_that_the_database_was_not_migrated_to_is_refused(
     )
 
 
-def test_doctor_tells_of_other_files_than_the_databases(installation: Installation) -> None:
+def test_doctor_tells_of_other_files_than_the_databases(tmp_path: Path) -> None:
+    installation = installed(tmp_path)
+
     def kinds() -> list[tuple[str, bool]]:
         findings = json.loads(installation.run("doctor", "--json").stdout)["findings"]
         return [(one["message"], one["ok"]) for one in findings if one["check"] == "live kinds"]
@@ -243,23 +239,6 @@ def test_doctor_tells_of_other_files_than_the_databases(installation: Installati
     assert kinds() == [(f"{directory} has other files than the database's", True)]
     (directory / "closed.py").write_text("x = (")
     assert [ok for _, ok in kinds()] == [False]
-
-
-async def test_an_import_that_is_killed_is_told_once(api: Api) -> None:
-    caller = await api.caller()
-    env = api.portico.live
-    kind = next(records.kind for records in env.records if records.kind.many == "things")
-    text = b"".join(b'{"name": "n"}\n' for _ in range(150))
-    rows = read_rows(columns_of(kind), io.BytesIO(text), "ndjson")
-    outcomes = store_in_batches(env, kind, rows, OPERATOR)
-    first = await anext(outcomes)
-    assert first.inserted > 0
-    api.clock.advance(seconds=IDLE_SECONDS + 1)
-    await tell_of_idle(env)
-    [told] = (await caller.get("/events?type=things.imported")).json()["data"]
-    assert told["data"]["inserted"] == first.inserted
-    await outcomes.aclose()
-    assert len((await caller.get("/events?type=things.imported")).json()["data"]) == 1
 
 
 def test_commands_know_the_types_of_events_of_kinds(on_sqlite: Installation) -> None:

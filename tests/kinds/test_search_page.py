@@ -62,6 +62,7 @@ async def test_search_finds_records_of_each_kind_that_a_role_may_read(api: Api, 
     assert hits(await somebody.get("/sandbox/search?q=lamp")) == {}
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("role", "pages"),
     [
@@ -85,6 +86,7 @@ async def test_search_and_menu_name_the_pages_that_a_role_may_open(
     assert set(hits(await somebody.get("/search?q=SIGN")).values()) == {"Sign-in security"}
 
 
+@pytest.mark.one_engine
 async def test_search_finds_the_first_of_many_and_nothing_in_signs(api: Api) -> None:
     for _ in range(MOST + 1):
         await api.product(name="Lamp")
@@ -98,6 +100,7 @@ async def test_search_finds_the_first_of_many_and_nothing_in_signs(api: Api) -> 
         assert "<script>" not in page.text.partition("<main")[2]
 
 
+@pytest.mark.one_engine
 async def test_strangers_are_asked_to_sign_in_before_they_search(api: Api) -> None:
     answer = await api.stranger().get("https://localhost:8443/dashboard/search?q=lamp")
     assert answer.status_code == 303
