@@ -40,14 +40,17 @@ class Forked:
         environment: dict[str, str],
         output: IO[bytes],
         errors: IO[bytes],
+        given: IO[bytes] | None = None,
     ) -> None:
+        """`given` is its standard input, by default nothing."""
         told, tells = os.pipe()
         self._told = os.fdopen(told, "rb", buffering=0)
         self._code: int | None = None
         request = json.dumps([arguments, str(directory), environment]).encode()
         try:
             with _sending:
-                socket.send_fds(_first(), [request], [output.fileno(), errors.fileno(), tells])
+                streams = [file.fileno() for file in (given or _nothing(), output, errors)]
+                socket.send_fds(_first(), [request], [*streams, tells])
         except BaseException:
             self._told.close()
             raise
@@ -86,11 +89,18 @@ class Forked:
 
 
 def run(
-    arguments: Sequence[str], directory: Path, environment: dict[str, str], seconds: float
+    arguments: Sequence[str],
+    directory: Path,
+    environment: dict[str, str],
+    seconds: float,
+    given: bytes = b"",
 ) -> "subprocess.CompletedProcess[str]":
-    """Runs a command to its end. Raises `TimeoutError` after `seconds`."""
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        code = Forked(arguments, directory, environment, output, errors).wait(seconds)
+    """Runs a command with this standard input to its end. Raises `TimeoutError` after `seconds`."""
+    temporary = tempfile.TemporaryFile
+    with temporary() as source, temporary() as output, temporary() as errors:
+        source.write(given)
+        source.seek(0)
+        code = Forked(arguments, directory, environment, output, errors, source).wait(seconds)
         said = [_text(file) for file in (output, errors)]
     return subprocess.CompletedProcess(["portico", *arguments], code, *said)
 
@@ -101,6 +111,11 @@ _sending = threading.Lock()
 def _text(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode()
+
+
+@cache
+def _nothing() -> IO[bytes]:
+    return Path(os.devnull).open("rb")
 
 
 @cache
@@ -145,10 +160,10 @@ def _serve(connection: socket.socket) -> None:
 
 def _start(connection: socket.socket, running: selectors.BaseSelector) -> bool:
     """Starts the next command and sends its process id. Returns False if there are no more."""
-    request, files, _, _ = socket.recv_fds(connection, LONGEST, 3)
+    request, files, _, _ = socket.recv_fds(connection, LONGEST, 4)
     if not request:
         return False
-    output, errors, tells = files
+    *streams, tells = files
     child = os.fork()
     if child == 0:
         others = [key for key in running.get_map().values() if key.data]
@@ -157,8 +172,8 @@ def _start(connection: socket.socket, running: selectors.BaseSelector) -> bool:
         for file in (tells, *(key.fd for key in others), *(key.data[1] for key in others)):
             os.close(file)
         arguments, directory, environment = json.loads(request)
-        _become(arguments, directory, environment, output, errors)
-    for file in (output, errors):
+        _become(arguments, directory, environment, streams)
+    for file in streams:
         os.close(file)
     _tell(tells, child)
     running.register(os.pidfd_open(child), selectors.EVENT_READ, (child, tells))
@@ -179,18 +194,19 @@ def _tell(tells: int, number: int) -> None:
 
 
 def _become(
-    arguments: list[str], directory: str, environment: dict[str, str], output: int, errors: int
+    arguments: list[str], directory: str, environment: dict[str, str], streams: list[int]
 ) -> None:
-    """Turns this process into the command. Does not return."""
+    """Turns this process into the command with these standard streams. Does not return."""
     from portico.cli.main import main
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # even if it was ignored at the start
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)
-    for file, number in ((output, 1), (errors, 2)):
+    for number, file in enumerate(streams):
         os.dup2(file, number)
         os.close(file)
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0)), "utf-8")
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w"), "utf-8", write_through=True)
     sys.stderr = io.TextIOWrapper(io.FileIO(2, "w"), "utf-8", write_through=True)
     sys.argv = ["portico", *arguments]

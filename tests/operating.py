@@ -14,6 +14,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -465,38 +466,26 @@ def at_once(work: Callable[[int], Any], times: int) -> list[Any]:
 
 def with_input(installation: Installation, text: bytes, *words: str) -> tuple[int, bytes, bytes]:
     """Runs a command with this standard input. Returns its exit code, output and error output."""
-    done = subprocess.run(
-        [*COMMAND, *words],
-        cwd=installation.directory,
-        env=installation.environment,
-        input=text,
-        capture_output=True,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+    place, variables = installation.directory, installation.environment
+    done = forking.run(words, place, variables, TIMEOUT_SECONDS * 3, text)
+    return done.returncode, done.stdout.encode(), done.stderr.encode()
 
 
 def seen_on_a_terminal(installation: Installation, *words: str) -> tuple[int, str, str]:
     """The exit code, standard output, and what a terminal shows of standard error."""
+    place, variables = installation.directory, installation.environment
     terminal, end = pty.openpty()
-    with subprocess.Popen(
-        [*COMMAND, *words],
-        cwd=installation.directory,
-        env=installation.environment,
-        stdout=subprocess.PIPE,
-        stderr=end,
-    ) as process:
-        os.close(end)
+    with tempfile.TemporaryFile() as output:
+        with os.fdopen(end, "wb") as errors:
+            command = forking.Forked(words, place, variables, output, errors)
         seen = b""
-        try:
+        with contextlib.suppress(OSError):  # once the other end is closed
             while piece := os.read(terminal, 4096):
                 seen += piece
-        except OSError:  # the other end is closed
-            pass
-        assert process.stdout is not None
-        said = process.stdout.read().decode()
-    os.close(terminal)
-    return process.returncode, said, seen.decode()
+        os.close(terminal)
+        code = command.wait(TIMEOUT_SECONDS)
+        output.seek(0)
+        return code, output.read().decode(), seen.decode()
 
 
 def copy_of(installation: Installation, directory: Path) -> Installation:

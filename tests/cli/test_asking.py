@@ -1,32 +1,30 @@
 """Commands that destroy something ask a person at a terminal first, and no script."""
 
 import os
-import subprocess
+import tempfile
 
-from operating import COMMAND, Installation
+import forking
+from operating import TIMEOUT_SECONDS, Installation
 
 HOOK = {"--url": "https://hooks.example.com/in", "--types": "product.*"}
 
 
-def at_terminal(
-    installation: Installation, typed: str, *words: str
-) -> "subprocess.CompletedProcess[str]":
-    """A command whose standard input is a terminal at which somebody types a line."""
+def at_terminal(installation: Installation, typed: str, *words: str) -> tuple[int, str, str]:
+    """The exit code, output and error output of a command at whose terminal somebody types."""
+    place, variables = installation.directory, installation.environment
+    temporary = tempfile.TemporaryFile
     master, slave = os.openpty()
-    try:
-        os.write(master, f"{typed}\n".encode())
-        return subprocess.run(
-            [*COMMAND, *words],
-            cwd=installation.directory,
-            env=installation.environment,
-            stdin=slave,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    finally:
-        os.close(master)
-        os.close(slave)
+    with os.fdopen(master, "wb") as keys, temporary() as output, temporary() as errors:
+        with os.fdopen(slave, "rb") as given:
+            keys.write(f"{typed}\n".encode())
+            keys.flush()
+            command = forking.Forked(words, place, variables, output, errors, given)
+            code = command.wait(TIMEOUT_SECONDS)
+        said = []
+        for file in (output, errors):
+            file.seek(0)
+            said.append(file.read().decode())
+    return code, said[0], said[1]
 
 
 def things(installation: Installation) -> dict[str, str]:
@@ -64,17 +62,17 @@ def test_a_command_that_destroys_something_asks_at_a_terminal(installation: Inst
     asking = things(installation)
     before = counted(installation)
     for words, name in asking.items():
-        done = at_terminal(installation, "x", *words.split())
-        assert (done.returncode, done.stdout) == (1, ""), words
-        assert done.stderr.endswith("? [y/N] portico: Nothing was changed.\n"), words
-        assert name in done.stderr
+        code, said, asked = at_terminal(installation, "x", *words.split())
+        assert (code, said) == (1, ""), words
+        assert asked.endswith("? [y/N] portico: Nothing was changed.\n"), words
+        assert name in asked
     assert counted(installation) == before
 
 
 def test_yes_at_a_terminal_and_yes_as_an_option_go_on(installation: Installation) -> None:
     webhook, client, *_ = things(installation)
     for words, typed, option in ((webhook, "", ["--yes"]), (client, "yes", [])):
-        done = at_terminal(installation, typed, *words.split(), *option)
-        assert done.returncode == 0, done.stderr
-        assert ("[y/N]" in done.stderr) is (not option)
+        code, _, asked = at_terminal(installation, typed, *words.split(), *option)
+        assert code == 0, asked
+        assert ("[y/N]" in asked) is (not option)
     assert counted(installation)[:2] == [0, 0]

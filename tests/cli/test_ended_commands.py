@@ -3,13 +3,15 @@
 import asyncio
 import os
 import signal
-import subprocess
+import tempfile
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from operating import COMMAND, Installation, in_database, until
+import forking
+from operating import TIMEOUT_SECONDS, Installation, in_database, until
 from portico.cli.prepared import in_environment
 from portico.environment import Environment
 from portico.settings import load
@@ -17,15 +19,21 @@ from portico.settings import load
 ENDS = [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
 
 
-def started(installation: Installation, *words: str) -> "subprocess.Popen[bytes]":
-    """A command that runs by itself."""
-    return subprocess.Popen(
-        words,
-        cwd=installation.directory,
-        env=installation.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+def ended(
+    installation: Installation, when: Callable[[], object], how: signal.Signals, *words: str
+) -> tuple[int, bytes]:
+    """The exit code and output of a command that a signal ends once it has come so far."""
+    with tempfile.TemporaryFile() as said:
+        place, variables = installation.directory, installation.environment
+        command = forking.Forked(words, place, variables, said, said)
+        try:
+            until(when, "the beginning")
+            command.send_signal(how)
+            code = command.wait(TIMEOUT_SECONDS)
+        finally:
+            command.kill()
+        said.seek(0)
+        return code, said.read()
 
 
 @pytest.fixture
@@ -43,23 +51,19 @@ def test_a_backup_that_is_ended_leaves_nothing(
     place.mkdir()
     (installation.data / "secret.key").unlink()
     (installation.data / "secret.key").symlink_to(silent)
-    with started(installation, *COMMAND, "backup", str(place / "backup.tar")) as command:
-        until(lambda: list(place.glob(".portico-*/tls/ca.key")), "the copy of private keys")
-        command.send_signal(how)
-        said = command.communicate()
+    words = ("backup", str(place / "backup.tar"))
 
-    assert (command.returncode, said) == (code, (b"", b""))
+    def copied() -> list[Path]:
+        return list(place.glob(".portico-*/tls/ca.key"))
+
+    assert ended(installation, copied, how, *words) == (code, b"")
     assert list(place.iterdir()) == []
 
 
 def test_a_restore_that_is_ended_leaves_nothing(installation: Installation, silent: str) -> None:
     data = installation.directory / "new"
-    with started(installation, *COMMAND, "restore", silent, "--data", str(data)) as command:
-        until(lambda: (data / ".restoring").exists(), "the beginning")
-        command.send_signal(signal.SIGTERM)
-        said = command.communicate()
-
-    assert (command.returncode, said) == (143, (b"", b""))
+    begun, words = (data / ".restoring").exists, ("restore", silent, "--data", str(data))
+    assert ended(installation, begun, signal.SIGTERM, *words) == (143, b"")
     assert not data.exists()
 
 

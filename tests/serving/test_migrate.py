@@ -1,29 +1,17 @@
 """`portico migrate` brings both databases up to the program, however many do it at once."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
-from operating import COMMAND, Installation, in_database, until
+from operating import Installation, at_once, in_database, until
 from servers import PostgresServer
 
 
 def test_several_at_once_apply_each_migration_once(empty: Installation) -> None:
-    running = [
-        subprocess.Popen(
-            [*COMMAND, "migrate"],
-            cwd=empty.directory,
-            env=empty.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    said = [process.communicate() for process in running]
-    assert [process.returncode for process in running] == [0, 0], said
-    lines = [line for output, _ in said for line in output.splitlines() if ": 0" in line]
+    done = at_once(lambda _: empty.run("migrate"), 2)
+    assert [one.returncode for one in done] == [0, 0], done
+    lines = [line for one in done for line in one.stdout.splitlines() if ": 0" in line]
     assert len(lines) == len(set(lines)), "none twice"
     assert {line.strip().split(":")[0] for line in lines} == {"live", "sandbox"}
     assert empty.told("migrate") == {"applied": []}

@@ -4,7 +4,7 @@ other."""
 import asyncio
 import json
 import shutil
-import subprocess
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ import apsw
 import asyncpg
 import pytest
 
-from operating import COMMAND, Installation, Service, in_database, until
+import forking
+from operating import Installation, Service, in_database, until
 from servers import PostgresServer, free_port
 
 TOTALS = "SELECT list, key, sum(total) FROM {} WHERE total != 0 GROUP BY list, key ORDER BY 1, 2"
@@ -181,10 +182,12 @@ def test_move_that_is_killed_leaves_no_installation_and_is_repeated(
 ) -> None:
     begun = "SELECT FROM pg_namespace WHERE nspname = 'portico_live_moving'"
     url = target.variables["database_url"]
-    words = [*COMMAND, "--data", "killed", "restore", str(archive)]
-    with subprocess.Popen(words, cwd=target.directory, env=target.environment) as moving:
+    words = ["--data", "killed", "restore", str(archive)]
+    with tempfile.TemporaryFile() as said:
+        moving = forking.Forked(words, target.directory, target.environment, said, said)
         until(lambda: asyncio.run(fetch(url, begun)), "it has begun")
         moving.kill()
+        moving.wait()
     assert target.refused("users", "list")[1].startswith("The database is not prepared")
     assert target.told("restore", str(archive))["engine"] == "postgres"
     assert not asyncio.run(fetch(url, begun))
