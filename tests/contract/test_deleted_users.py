@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from documents import document
 from driving import Api
 from operating import eventually
+from portico.change import Change
 from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.providers import Person, Provider, ProviderVisit
 from portico.features.access.clients import Registration, register_client
@@ -12,9 +13,13 @@ from portico.features.mail.letters import decrypted
 from portico.features.mail.sending import SendMails
 from portico.features.people.invitations import invite
 from portico.features.people.storage import Users
-from portico.features.signin.providers import Known, await_link
+from portico.features.signin.providers import Known, await_link, link
+from portico.features.signin.rules import Passkey
+from portico.features.signin.second_factor import Enrolment, add_authenticator
+from portico.features.signin.storage import FactorStore
 from portico.outbound.mail import Letter, Undelivered
 from portico.resource.uploads import take_in
+from second_factor import CODES, KEY
 from signing_in import CALLBACK, PASSWORD, SCOPES, Visitor, tokens_of
 
 ADDRESS, NETWORK, EMAIL = "198.51.100.77", "203.0.113.0/24", "canary@person.example"
@@ -70,6 +75,15 @@ async def live_fully(api: Api, user_id: int) -> None:
     person = Person("canary-1", EMAIL, email_verified=True, name="Canary")
     visit = ProviderVisit("corp", "/", None, None, "", 0)
     await await_link(api.live, provider, Known(person, None, visit, again=False), by)
+    await link(api.live, provider, person, user.id, by)
+    app = Enrolment(KEY, 0, "Canary phone", CODES)
+    passkey = Passkey(0, user.id, "Canary", b"id", b"key", 0, api.clock(), None)
+
+    async def add_factors(change: Change) -> None:
+        await add_authenticator(api.live, change, user, app)
+        await api.live[FactorStore].add_passkey(change.tx, passkey)
+
+    await api.live.change(by, add_factors)
 
 
 class Away:
@@ -89,6 +103,7 @@ async def test_traces_of_a_deleted_user_are_those_the_guide_lists(api: Api) -> N
     await live_fully(api, user_id)
     before = await tables_with_traces(api)
     assert {"users", "api_keys", "sessions", "grants", "known_addresses", "invitations"} <= before
+    assert {"authenticators", "passkeys", "provider_links"} <= before
     changed = await admin.patch(f"/users/{user_id}", json={"email": f"new.{EMAIL}"})
     assert changed.status_code == 200
     await SendMails(api.live).flush()

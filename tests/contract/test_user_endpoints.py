@@ -13,6 +13,7 @@ NEW = {"name": "Ada Lovelace", "email": "ada@example.com", "password": "Analytic
 SECONDS = "2026-03-15T12:00:{:02d}.000Z"
 
 
+@pytest.mark.one_engine
 async def test_a_caller_reads_themselves(api: Api) -> None:
     caller = await api.caller("viewer", name="Ada Lovelace", email="ada@example.com")
     answer = await caller.get("/users/me")
@@ -92,6 +93,7 @@ async def test_of_concurrent_creations_of_one_email_one_succeeds(api: Api) -> No
     assert (await admin.get("/users")).json()["pagination"]["total_items"] == 2
 
 
+@pytest.mark.one_engine
 async def test_users_change_their_own_name_avatar_and_preferences_alone(api: Api) -> None:
     caller = await api.caller("viewer")
     api.clock.advance(seconds=5)
@@ -140,6 +142,7 @@ async def test_a_body_is_not_read_from_users_who_may_not_change_others(api: Api,
     assert (await caller.patch(f"/users/{itself}", json={"name": "New"})).status_code == 200
 
 
+@pytest.mark.one_engine
 async def test_an_admin_changes_everything_of_others(api: Api) -> None:
     admin = await api.caller("admin")
     other = await api.account("viewer")
@@ -174,6 +177,7 @@ async def test_an_own_email_or_password_changes_only_with_the_current_password(
     assert answer.json()["data"]["email"] == change.get("email", caller.user.email)
 
 
+@pytest.mark.one_engine
 async def test_administrators_are_made_changed_and_deleted_with_the_scope_admin_alone(
     api: Api,
 ) -> None:
@@ -201,6 +205,7 @@ async def test_administrators_are_made_changed_and_deleted_with_the_scope_admin_
     assert (await whole.patch(f"/users/{other.id}", json={"role": "viewer"})).status_code == 200
 
 
+@pytest.mark.one_engine
 async def test_the_last_admin_stays_an_admin_and_nobody_changes_their_own_role(api: Api) -> None:
     admin = await api.caller("admin")
     me = f"/users/{admin.user.id}"

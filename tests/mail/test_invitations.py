@@ -97,6 +97,7 @@ async def _demoted(api: Api, admin: User) -> None:
     await set_role(api.live, admin.email, "editor", OPERATOR)
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("ends", [_suspended, _deleted, _demoted])
 async def test_invitations_and_resets_end_with_the_access_of_their_admin(
     api: Api, ends: Callable[[Api, User], Awaitable[None]]

@@ -77,6 +77,7 @@ async def sent(api: Api) -> None:
     await SendMails(api.live).flush()
 
 
+@pytest.mark.one_engine
 async def test_mail_refused_temporarily_is_sent_again(
     quiet: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -197,6 +198,7 @@ async def test_mail_is_sent_by_one_of_several_processes(quiet: Api) -> None:
     assert await waiting(quiet) == 0
 
 
+@pytest.mark.one_engine
 async def test_crash_loses_no_mail(api: Api) -> None:
     user = await api.account()
     nowhere = api.settings.data / "log"
@@ -211,6 +213,7 @@ async def test_crash_loses_no_mail(api: Api) -> None:
     assert "/dashboard/reset?token=" in file.read_text()
 
 
+@pytest.mark.one_engine
 async def test_mail_beyond_the_bound_of_waiting_ones_is_refused(
     quiet: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
