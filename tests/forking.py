@@ -49,8 +49,9 @@ class Forked:
         request = json.dumps([arguments, str(directory), environment]).encode()
         try:
             with _sending:
-                streams = [file.fileno() for file in (given or _nothing(), output, errors)]
-                socket.send_fds(_first(), [request], [*streams, tells])
+                source = _nothing() if given is None else given.fileno()
+                streams = [source, output.fileno(), errors.fileno(), tells]
+                socket.send_fds(_first(), [request], streams)
         except BaseException:
             self._told.close()
             raise
@@ -114,8 +115,8 @@ def _text(file: IO[bytes]) -> str:
 
 
 @cache
-def _nothing() -> IO[bytes]:
-    return Path(os.devnull).open("rb")
+def _nothing() -> int:
+    return os.open(os.devnull, os.O_RDONLY)
 
 
 @cache

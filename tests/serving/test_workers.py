@@ -173,7 +173,7 @@ def test_change_by_a_command_reaches_every_worker_within_a_second(on_each: Servi
             until(lambda: statuses() == {401}, "the revocation on every worker")
 
 
-def test_workers_of_two_hosts_start_together_on_an_empty_database(
+def test_two_hosts_that_start_together_on_an_empty_database_make_one_admin(
     postgres: PostgresServer, redis: RedisServer, tmp_path: Path
 ) -> None:
     one = sharing(Installation(tmp_path / "one"), redis)
@@ -183,7 +183,7 @@ def test_workers_of_two_hosts_start_together_on_an_empty_database(
         services = []
         for installation in (one, other):
             installation.directory.mkdir()
-            services.append(Service(installation, ("--workers", "2")))
+            services.append(Service(installation, ()))
             stack.callback(services[-1].end)
         for service in services:
             service.wait_until_ready()
