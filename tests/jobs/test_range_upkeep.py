@@ -26,6 +26,7 @@ from portico.features.events.audit_removal import (
 )
 from portico.features.events.schemas import entry_out, rows
 from portico.jobs.runner import Lease
+from portico.settings import Settings
 from servers import PostgresServer
 
 BOUND = NOON // DAY * DAY + 70 * DAY
@@ -53,14 +54,25 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
+@pytest.fixture(scope="module")
+async def prepared(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """The settings of an installation whose database is copied for each test."""
+    url = {"PORTICO_DATABASE_URL": postgres.fresh_database()}
+    settings = settings_for(tmp_path_factory.mktemp("ranges"), url)
+    portico = Portico(settings, clock=FakeClock(), create=True)
+    await portico.open()
+    await portico.close()
+    return settings
+
+
 @pytest.fixture
 async def env(
-    postgres: PostgresServer, tmp_path: Path, clock: FakeClock
+    postgres: PostgresServer, prepared: Settings, clock: FakeClock
 ) -> AsyncIterator[Environment]:
     """An environment a hundred days after its start, on a database of its own, without its jobs.
     Entries older than thirty days go, of which it has none."""
-    settings = settings_for(tmp_path, {"PORTICO_DATABASE_URL": postgres.fresh_database()})
-    portico = Portico(settings, clock=clock, create=True)
+    url = postgres.fresh_database(prepared.database_url)
+    portico = Portico(replace(prepared, database_url=url), clock=clock)
     await portico.open()
     clock.advance(days=100)
     portico.live.settings = replace(portico.live.settings, audit_days=30)

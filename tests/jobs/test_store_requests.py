@@ -146,7 +146,7 @@ async def test_what_is_stored_in_several_batches_is_added_once_wherever_it_is_ca
 ) -> None:
     env = environment(api, api.live.db)
     process = StoreRequests(env, "a process of its own")
-    for steps in range(60):
+    for steps in range(30):
         for user_id in range(1000, 1000 + BATCH + 1):
             make(env, user_id)
         running = asyncio.create_task(process.run())
@@ -158,7 +158,7 @@ async def test_what_is_stored_in_several_batches_is_added_once_wherever_it_is_ca
             await process.run()
             assert await stored(env, 1000) == await stored(env, 1000 + BATCH) == steps + 1
     await process.run()
-    assert await stored(env, 1000) == await stored(env, 1000 + BATCH) == 60
+    assert await stored(env, 1000) == await stored(env, 1000 + BATCH) == 30
 
 
 async def test_a_flood_of_failures_leaves_the_latest_of_each_account(api: Api) -> None:
