@@ -4,7 +4,7 @@ import pytest
 
 from audit.conftest import Noted
 from driving import Api
-from endings import EVERYTHING, KEYS, NEW, Credentials
+from endings import KEYS, Credentials
 from owned import grants_of, sessions_of
 from portico.core.audit import OPERATOR
 from portico.core.errors import NotFound
@@ -14,41 +14,8 @@ from portico.features.signin.service import (
     end_session,
     sign_out_everywhere,
 )
-from signing_in import PASSWORD
 
 pytestmark = pytest.mark.one_engine
-
-
-async def test_a_sign_in_that_replaces_a_session_tells_of_its_end(api: Api, noted: Noted) -> None:
-    browser = api.stranger()
-    first, second = [await api.account("viewer", password=PASSWORD) for _ in range(2)]
-    answer = await browser.post("/sessions", json={"email": first.email, "password": PASSWORD})
-    browser.headers["cookie"] = answer.headers["set-cookie"].partition(";")[0]
-    ((session, *_),) = await api.live.db.all("SELECT id FROM sessions")
-    await noted()
-
-    await browser.post("/sessions", json={"email": second.email, "password": PASSWORD})
-
-    ended = {"user_id": first.id, "reason": "its browser signed in again"}
-    told = await noted()
-    assert ("session.revoked", "session", str(session), ended) in told
-    assert [action for action, *_ in told] == ["session.revoked", "sign_in"]
-
-
-async def test_a_refused_password_ends_nothing(api: Api) -> None:
-    held = await Credentials.of_new_user(api)
-    change = {"password": NEW, "current_password": PASSWORD}
-    for body, headers, status in (
-        ({**change, "current_password": "Wrong1234"}, {}, 422),
-        ({"password": NEW}, {}, 422),
-        ({**change, "password": "weak"}, {}, 422),
-        (change, {"if-match": '"stale"'}, 412),
-    ):
-        async with api.unchanged(but="audit"):
-            answer = await held.caller.patch("/users/me", json=body, headers=headers)
-            assert answer.status_code == status
-    assert (await held.caller.patch("/users/me", json={"name": "Another"})).status_code == 200
-    assert await held.valid() == EVERYTHING
 
 
 async def test_signing_out_everywhere_leaves_keys_and_perhaps_one_session(
