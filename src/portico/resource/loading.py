@@ -4,7 +4,7 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from portico.core.resources import RESOURCES
 from portico.core.words import ROLES
-from portico.resource.compiled import OWN, Kinds
+from portico.resource.compiled import CREATED, OWN, Kinds
 from portico.resource.declared import Kind, Place, Record, take_declared
 from portico.resource.fields import (
     NOTHING,
@@ -96,7 +96,7 @@ def load(directory: Path, roles: frozenset[str] = frozenset()) -> Kinds:
 @lru_cache(maxsize=4)
 def _loaded(directory: Path, digest: str, roles: frozenset[str]) -> Kinds:
     kinds, faults = declared(directory)
-    faults += list(_faults(kinds, {*ROLES, *roles}))
+    faults += [FileFault(*place, why) for place, why in _faults(kinds, {*ROLES, *roles})]
     if faults:
         raise KindsError(sorted(dict.fromkeys(faults)))
     return Kinds(kinds, digest)
@@ -146,111 +146,99 @@ def _execute(path: Path) -> FileFault | None:
     return None
 
 
-def _faults(kinds: Sequence[Kind[Any]], known_roles: Collection[str]) -> Iterator[FileFault]:
+Faulty = Iterator[tuple[Place, str]]
+"""Where something is wrong, and what."""
+
+
+def _faults(kinds: Sequence[Kind[Any]], known_roles: Collection[str]) -> Faulty:
     if len(kinds) > MOST_KINDS:
-        place = kinds[MOST_KINDS].place
-        yield FileFault(*place, f"is kind {MOST_KINDS + 1}: declare at most {MOST_KINDS}")
+        yield kinds[MOST_KINDS].place, f"is kind {MOST_KINDS + 1}: declare at most {MOST_KINDS}"
     known = {resource.path for resource in RESOURCES}
-    built_in = known - {kind.many for kind in kinds}
+    own = _PATHS | _NOUNS | (known - {kind.many for kind in kinds})
     seen: dict[str, Place] = {}
     targets = {*BUILT_IN_TARGETS, *(kind.many for kind in kinds)}
     for kind in kinds:
         for name, what in ((kind.one, "one"), (kind.many, "many")):
-            if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
-                yield FileFault(
-                    *kind.place,
-                    f"{what}={name!r} must be lower-case letters, digits and -, beginning with a"
-                    f" letter, at most {LONGEST_NAME} characters",
-                )
-            elif name in _PATHS | _NOUNS | built_in:
-                yield FileFault(
-                    *kind.place, f"{what}={name!r} is Portico's own: choose another name"
-                )
-            elif name in seen:
-                first = seen[name]
-                where = f"{Path(first.file).name}:{first.line}"
-                yield FileFault(
-                    *kind.place, f"{what}={name!r} is declared at {where}: choose another name"
-                )
+            for message in _name_faults(name, own, seen):
+                yield kind.place, f"{what}={name!r} {message}"
             seen.setdefault(name, kind.place)
         yield from _faults_of(kind, targets, known_roles)
 
 
-def _faults_of(
-    kind: Kind[Any], targets: set[str], known_roles: Collection[str]
-) -> Iterator[FileFault]:
-    record = kind.record
+def _name_faults(name: Any, own: Collection[str], seen: Mapping[str, Place]) -> Iterator[str]:
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+        yield (
+            "must be lower-case letters, digits and -, beginning with a letter, at most"
+            f" {LONGEST_NAME} characters"
+        )
+    elif name in own:
+        yield "is Portico's own: choose another name"
+    elif first := seen.get(name):
+        yield f"is declared at {Path(first.file).name}:{first.line}: choose another name"
+
+
+def _faults_of(kind: Kind[Any], targets: set[str], known_roles: Collection[str]) -> Faulty:
+    record, place = kind.record, kind.place
     if not (isinstance(record, type) and issubclass(record, Record)):
-        yield FileFault(*kind.place, "must be given a class that is a Record")
+        yield place, "must be given a class that is a Record"
         return
     fields = record.__fields__
     for name in record.__unmade__:
-        yield FileFault(
-            *record.__place__, f"{name} has no maker: write {name}: … = text(1, 100), or the like"
-        )
+        example = f"write {name}: … = text(1, 100), or the like"
+        yield record.__place__, f"{name} has no maker: {example}"
     if not fields:
-        yield FileFault(
-            *record.__place__, "has no fields: declare one, such as name: str = text(1, 100)"
-        )
+        yield record.__place__, "has no fields: declare one, such as name: str = text(1, 100)"
     if len(fields) > MOST_FIELDS:
-        yield FileFault(
-            *record.__place__, f"has {len(fields)} fields: declare at most {MOST_FIELDS}"
-        )
+        yield record.__place__, f"has {len(fields)} fields: declare at most {MOST_FIELDS}"
     if not any(field.whole for field in fields):
-        yield FileFault(
-            *record.__place__, "leaves every field out of lists: declare one without whole=False"
-        )
+        yield record.__place__, "leaves every field out of lists: declare one without whole=False"
     for field in fields:
         for message in _field_faults(field, targets):
-            yield FileFault(*field.place, f"{field.name} {message}")
-    by_name = {field.name: field for field in fields}
-    for roles, what in ((kind.readers, "readers"), (kind.writers, "writers")):
-        for role in roles:
+            yield Place(*field.place), f"{field.name} {message}"
+    roles = ", ".join(sorted(known_roles))
+    for given, what in ((kind.readers, "readers"), (kind.writers, "writers")):
+        for role in given:
             if role not in known_roles:
-                yield FileFault(
-                    *kind.place,
-                    f"{what} name {role!r}, which is no role: {', '.join(sorted(known_roles))}",
-                )
-    yield from _list_faults(kind, by_name)
-    if kind.samples is not None and not (Path(kind.place.file).parent / kind.samples).is_file():
-        yield FileFault(*kind.place, f"samples={kind.samples!r} is no file beside this one")
+                yield place, f"{what} name {role!r}, which is no role: {roles}"
+    for message in _list_faults(kind, {field.name: field for field in fields}):
+        yield place, message
+    if kind.samples is not None and not (Path(place.file).parent / kind.samples).is_file():
+        yield place, f"samples={kind.samples!r} is no file beside this one"
 
 
-def _list_faults(kind: Kind[Any], by_name: dict[str, Field]) -> Iterator[FileFault]:
+def _list_faults(kind: Kind[Any], by_name: dict[str, Field]) -> Iterator[str]:
     parameters: set[str] = set()
     for name in kind.filters:
         field = by_name.get(name)
         if field is None:
-            yield FileFault(*kind.place, f"filters name {name!r}, which is no field")
+            yield f"filters name {name!r}, which is no field"
         elif not (field.equality or field.ranged):
-            yield FileFault(*kind.place, f"filters name {name!r}: {field.sort} has no filter")
+            yield f"filters name {name!r}: {field.sort} has no filter"
         else:
             own = {f"min_{name}", f"max_{name}"} if field.ranged else {name}
-            if own & (_LIST | parameters) or len(own - parameters) < len(own):
-                yield FileFault(
-                    *kind.place, f"the filter {name!r} is called like another parameter of the list"
-                )
+            if own & (_LIST | parameters):
+                yield f"the filter {name!r} is called like another parameter of the list"
             parameters |= own
-            yield from _indexed_faults(kind, field, "filters")
+            yield from _indexed_faults(field, "filters")
     for name in kind.sorts:
-        if name in (*OWN[1:2],):
+        if name == CREATED:
             continue
         field = by_name.get(name)
         if field is None:
-            yield FileFault(*kind.place, f"sorts name {name!r}, which is no field")
+            yield f"sorts name {name!r}, which is no field"
         elif not field.sortable:
-            yield FileFault(*kind.place, f"sorts name {name!r}: {field.sort} has no order")
+            yield f"sorts name {name!r}: {field.sort} has no order"
         else:
-            yield from _indexed_faults(kind, field, "sorts")
+            yield from _indexed_faults(field, "sorts")
     for names, what in ((kind.filters, "filters"), (kind.sorts, "sorts")):
         if len(set(names)) < len(names):
-            yield FileFault(*kind.place, f"{what} name a field twice")
+            yield f"{what} name a field twice"
 
 
-def _indexed_faults(kind: Kind[Any], field: Field, what: str) -> Iterator[FileFault]:
+def _indexed_faults(field: Field, what: str) -> Iterator[str]:
     if isinstance(field, TextField) and field.high > LONGEST_INDEXED:
         named = f"{what} name {field.name!r}: only text of at most {LONGEST_INDEXED} characters"
-        yield FileFault(*kind.place, f"{named} can be one of them")
+        yield f"{named} can be one of them"
 
 
 def _field_faults(field: Field, targets: set[str]) -> Iterator[str]:

@@ -406,7 +406,10 @@ class _Work:
 
     async def do(self, path: Path) -> None:
         """Checks the file, or stores the rows that are not stored yet. Raises `Conflict` if the
-        file has another size than before: its end may have been lost in a power failure."""
+        file has another size than before: its end may have been lost in a power failure, and
+        `Unavailable` where the database is kept for other files of kinds."""
+        if self._env.check_kinds:
+            await self._env.check_kinds()
         checking = self._upload.state == "checking"
         store = self._env.stores.get(self._upload.kind)
         if store is None:
