@@ -13,7 +13,13 @@ from servers import PostgresServer, RedisServer, postgres_server, redis_server
 from shared_database import SharedDatabase
 
 # How long an example takes depends only on the machine.
-settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+for name, examples in (("tests", 50), ("long", 200)):
+    settings.register_profile(
+        name,
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
 settings.load_profile("tests")
 
 # A shell ignores SIGINT in background jobs. Processes that tests start would inherit that, and
@@ -37,6 +43,12 @@ LONGEST_NAME, LONGEST_ID = 1_000, 60
 environment, and xdist sends it to its workers: neither has room for a body of 10 MB."""
 
 DRILLS = "tests/reliability/test_drills.py"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tries more examples of each property if `--long` is given."""
+    if config.option.long:
+        settings.load_profile("long")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

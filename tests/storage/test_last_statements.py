@@ -1,4 +1,4 @@
-"""What a transaction writes last (`Transaction.last`), and in how many exchanges PostgreSQL is
+"""What a transaction writes last (`Transaction.conclude`), and in how many exchanges PostgreSQL is
 asked."""
 
 import asyncio

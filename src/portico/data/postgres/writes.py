@@ -146,8 +146,8 @@ class SharedStatement:
 class PostgresWrites(Statements):
     """One write transaction.
 
-    It takes a connection and begins with the first statement of a method other than `last`. The
-    `last` statements are sent as one. If there are no others, that one is the whole transaction, so
+    It takes a connection and begins with the first statement of a method other than `conclude`,
+    whose statements are sent as one. If there are no others, that one is the whole transaction, so
     no row stays locked while this process does something else. If all are INSERTs, they are sent
     together with those of other changes.
     """

@@ -27,9 +27,6 @@ pages of 4 KiB. Old content beyond it would otherwise stay until the log grew as
 SHARED_BYTES = 32 * 1024
 """By how much the file of the connections' shared memory grows at a time."""
 
-LONGEST_PATH = 504
-"""In bytes: SQLite permits 512 for its other files, whose names are longer by "-journal"."""
-
 CASE_KEY = "case_key"
 """The SQL function for `core.text.case_key`."""
 
@@ -241,10 +238,6 @@ READ_ONLY = (
 def _unopened(path: Path, error: apsw.Error) -> Unavailable:
     """Why a file cannot be opened. If the disk is too full for the connections' shared memory,
     SQLite reports an I/O error, as for a broken disk."""
-    length = len(os.fsencode(resolved(path)))
-    if length > LONGEST_PATH:
-        reason = f"its path has {length} bytes, and SQLite permits {LONGEST_PATH}"
-        return Unavailable(f"{path} cannot be opened: {reason}.")
     if isinstance(error, apsw.CantOpenError) and is_empty(path):
         found = f"{path} is empty" if exists(path) else f"There is no {path}"
         return Unavailable(f"{found}: {_PUT_BACK}")
