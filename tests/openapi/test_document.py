@@ -108,32 +108,6 @@ def test_the_body_of_every_response_has_a_named_schema(described: dict[str, Any]
             assert not schema["properties"]["error"].keys() & {"allOf", "properties"}, name
 
 
-def test_headers_of_errors_are_those_that_they_are_answered_with(
-    described: dict[str, Any],
-) -> None:
-    responses = described["components"]["responses"]
-    limits = {"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
-    always = {"X-Request-Id", "Cache-Control", *limits}
-    own = {
-        "AuthenticationRequired": {"WWW-Authenticate"},
-        "PermissionDenied": {"WWW-Authenticate"},
-        "ClientUnknown": {"WWW-Authenticate"},
-        "RateLimited": {"Retry-After"},
-        "Unavailable": {"Retry-After"},
-    }
-    for name, answer in responses.items():
-        kind = name.removeprefix("OAuth")
-        pragma = {"Pragma"} if kind != name else set()
-        again = {"Idempotent-Replayed"} if name.startswith("Replayable") else set()
-        assert answer["headers"].keys() == always | own.get(kind, set()) | pragma | again, name
-        assert answer["headers"]["Cache-Control"]["schema"]["const"] == "no-store"
-        counted = kind not in ("Internal", "Unavailable")
-        limit = resolved(described, answer["headers"]["X-RateLimit-Limit"])
-        assert limit["required"] is counted, name
-    missing = responses["PermissionDenied"]["headers"]["WWW-Authenticate"]
-    assert missing["required"] is False, "with a scope that is missing alone"
-
-
 def test_every_example_keeps_its_schema(described: dict[str, Any]) -> None:
     components = described["components"]
     checked = 0

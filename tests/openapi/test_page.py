@@ -20,7 +20,6 @@ from portico.web.reference.markdown import coloured, prose
 from portico.web.reference.pages import PagePlace, Reference
 
 STATIC = Path(__file__).parents[2] / "src/portico/web/pages/static"
-BASE = STATIC / "base.css"
 LOCAL = (
     r"#[\w-]+$|(\.\./)?(docs(/\w+)?(#[\w-]+)?$|openapi\.json$"
     r"|static/[0-9a-f]{16}-(docs\.(css|js)|icon\.svg)$)|\w+$|https://localhost:8443/(auth/openapi\.json|dashboard)$"
@@ -115,18 +114,6 @@ def test_every_link_to_a_page_or_into_one_leads_somewhere(pages: dict[str, Readi
     assert walked == set(pages)
 
 
-def test_it_can_be_walked_by_keyboard_and_read_aloud(pages: dict[str, Reading]) -> None:
-    for shown in pages.values():
-        assert ("html", "lang", "en") in shown.attributes
-        first = next(to for tag, name, to in shown.attributes if (tag, name) == ("a", "href"))
-        assert first == "#main"
-        assert {"main", "nav", "header", "footer", "h1", "h2"} <= shown.tags
-        assert shown.opened.count("h1") == 1
-        assert all(value in ("0", "-1") for value in shown.values("tabindex"))
-        # ARIA in HTML: a field that searches has no other role.
-        assert "search" not in shown.values("type")
-
-
 def test_what_a_document_says_is_text_and_never_markup(described: dict[str, Any]) -> None:
     hostile = "<script>alert(1)</script>`<b>`"
     info = {**described["info"], "title": hostile, "description": hostile}
@@ -144,37 +131,6 @@ def test_a_string_of_json_that_is_cut_off_is_one_to_its_end(end: str) -> None:
     marked = coloured(f'{{"a": {cut}')
     key = '<span class="key">&#34;a&#34;</span>'
     assert marked == f'{{{key}: <span class="text">{escape(cut)}</span>'
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_its_colours_have_the_contrast_of_wcag_aa(scheme: str) -> None:
-    number = ["light", "dark"].index(scheme)
-    found = re.findall(r"--([\w-]+): (?:light-dark\((.+?), (.+?)\)|(#.+?));", BASE.read_text())
-    colours = {name: both[number] or both[2] for name, *both in found}
-    on_ground = ("text", "quiet", "accent", "get", "post", "patch", "delete", "good", "warn", "bad")
-    pairs = [(name, back) for name in on_ground for back in ("ground", "card")]
-    pairs += [(name, back) for name in ("text", "quiet", "accent") for back in ("code", "tint")]
-    pairs += [("ground", "accent"), ("ground", "accent-strong"), ("ground", "bad")]
-    pairs += [(name, f"{name}-tint") for name in ("good", "warn", "bad")]
-    pairs += [("text", f"{name}-tint") for name in ("good", "warn", "bad")]
-    pairs += [(name, "panel") for name in ("panel-text", "key", "string", "literal")]
-    for front, back in pairs:
-        ratio = contrast(colours[front], colours[back])
-        assert ratio >= 4.5, f"{front} on {back}: {ratio:.2f}"
-    for back in ("ground", "card"):
-        assert contrast(colours["edge"], colours[back]) >= 3, back
-
-
-def contrast(one: str, other: str) -> float:
-    """The contrast ratio of two colours (WCAG 2.2, 1.4.3)."""
-    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
-    return (lighter + 0.05) / (darker + 0.05)
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 async def test_it_is_served_to_anyone_with_all_that_it_needs(api: Api) -> None:
