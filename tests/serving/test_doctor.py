@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -20,11 +19,6 @@ from typing import Any
 
 import asyncpg
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from collecting import collecting
 from operating import (
@@ -36,6 +30,7 @@ from operating import (
     free_port,
     in_database,
 )
+from own_certificates import own_pair
 from portico.data.vault import Vault
 from portico.features.operations.certificates import ensure
 from portico.features.operations.commands.checks import data_directory
@@ -273,24 +268,11 @@ def test_what_may_not_be_written_is_found_with_its_chmod(installation: Installat
 # Certificates
 
 
-def given_certificate(
-    installation: Installation, *, starts: int = -1, ends: int = 90, name: str = "localhost"
-) -> Installation:
-    """The installation with a certificate of its operator's, its times in days from now."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(subject, subject, key.public_key(), 1)
-        .not_valid_before(now + timedelta(days=starts))
-        .not_valid_after(now + timedelta(days=ends, hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
+def given_certificate(installation: Installation, **options: Any) -> Installation:
+    """The installation with a certificate of its operator's, with these options of `own_pair`."""
     paths = [installation.directory / "given.pem", installation.directory / "given.key"]
-    paths[0].write_bytes(certificate.public_bytes(Encoding.PEM))
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    paths[1].write_bytes(private)
+    for path, content in zip(paths, own_pair(**options), strict=True):
+        path.write_bytes(content)
     paths[1].chmod(0o600)
     return installation.having(tls_cert=str(paths[0]), tls_key=str(paths[1]))
 

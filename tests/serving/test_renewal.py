@@ -9,17 +9,14 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from multiplexed import Multiplexed
 from operating import Installation, Service, read_answer, until
+from own_certificates import own_pair
 from portico.features.operations.certificates import ensure
 
 IMPATIENT = (sys.executable, str(Path(__file__).with_name("impatient.py")), "30", "0.1", "1024")
@@ -45,24 +42,6 @@ def renew(installation: Installation, at: int) -> None:
     """Renews the certificate of the local authority."""
     (installation.data / "tls" / "server.pem").unlink()
     ensure(installation.data / "tls", ["localhost"], at)
-
-
-def pair(*, critical: bool = False, starts: int = -3650, ends: int = 3650) -> tuple[bytes, bytes]:
-    """A certificate with these times in days, and its key; `critical` has an extension that nobody
-    knows."""
-    key = rsa.generate_private_key(65_537, 2048)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    unknown = x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\x05\x00")
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key())
-        .serial_number(5)
-        .not_valid_before(datetime.now(UTC) + timedelta(days=starts))
-        .not_valid_after(datetime.now(UTC) + timedelta(days=ends))
-        .add_extension(unknown, critical=critical)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return made.public_bytes(Encoding.PEM), private
 
 
 class Pooled:
@@ -173,9 +152,9 @@ def with_key_of_another(tls: Path) -> None:
     (tls / "server.key").write_bytes((tls / "ca.key").read_bytes())
 
 
-def with_pair(**options: bool | int) -> Callable[[Path], None]:
+def with_pair(**options: Any) -> Callable[[Path], None]:
     def write(tls: Path) -> None:
-        made = pair(**options)  # type: ignore[arg-type]  # a dictionary of both kinds
+        made = own_pair(**options)
         for name, content in zip(("server.key", "server.pem"), made[::-1], strict=True):
             (tls / name).write_bytes(content)
 
@@ -192,7 +171,7 @@ def test_certificate_that_cannot_serve_is_told_in_the_log_and_not_served(
         for spoil, said in (
             (with_key_of_another, "is not the private key of"),
             (with_pair(critical=True), NOT_TAKEN),
-            (with_pair(ends=-30), "has expired"),
+            (with_pair(starts=-40, ends=-30), "has expired"),
             (with_pair(starts=3), "is not valid before"),
         ):
             spoil(tls)
