@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from portico.core.audit import Author
 from portico.core.errors import Conflict, Fault, Gone, Invalid, NotFound
 from portico.core.events import MOST_WEBHOOKS, Webhook
 from portico.features.events import webhooks
@@ -30,8 +31,10 @@ from portico.web.reading import sent
 from portico.web.routing import BodyRoute, QueryRoute, Route
 
 
-def _accepted(message: str) -> Reply:
-    return json_reply(202, Accepted(message))
+def _accepted(request: Request, message: str) -> tuple[Author, Reply]:
+    """On whose behalf something is accepted, and the reply, which is also that to a repetition."""
+    reply = json_reply(202, Accepted(message))
+    return request.answering(lambda _: reply), reply
 
 
 def _values(body: CreateWebhook | ChangeWebhook) -> dict[str, Any]:
@@ -110,13 +113,9 @@ async def rotate_secret(request: Request) -> Reply:
 
 async def test_webhook(request: Request) -> Reply:
     """POST /webhooks/{id}/test."""
-
-    def reply(_: None) -> Reply:
-        return _accepted("A ping is on its way.")
-
-    by = request.answering(reply)
+    by, reply = _accepted(request, "A ping is on its way.")
     await webhooks.test_webhook(request.environment, request.resource_id, by)
-    return reply(None)
+    return reply
 
 
 async def list_deliveries(request: QueryRequest[ListQuery]) -> Reply:
@@ -133,13 +132,9 @@ async def list_deliveries(request: QueryRequest[ListQuery]) -> Reply:
 
 async def redeliver(request: Request) -> Reply:
     """POST /webhooks/{id}/deliveries/{delivery_id}/redeliver."""
-
-    def reply(_: None) -> Reply:
-        return _accepted("It will be delivered again.")
-
-    by = request.answering(reply)
+    by, reply = _accepted(request, "It will be delivered again.")
     await webhooks.redeliver(request.environment, request.resource_id, request.inner_id, by)
-    return reply(None)
+    return reply
 
 
 ROUTES = (

@@ -19,7 +19,6 @@ from portico.core.events import (
     covered,
 )
 from portico.core.secrets import ROTATION_OVERLAP
-from portico.core.users import User
 from portico.data.vault import Vault
 from portico.environment import Environment
 from portico.features.events.rules import (
@@ -214,6 +213,8 @@ async def disable_webhook(
     changes nothing, if the webhook is already disabled or deleted, has another URL, or works by
     now."""
     admins = await env[Users].admins()
+    kind: Kind = "webhook-gone" if reason == RECEIVER_GONE else "webhook-failing"
+    page = f"{env.addresses.dashboard}/webhooks/{seen.id}"
 
     async def work(change: Change) -> bool:
         before = await change.lock(env[Webhooks], seen.id)
@@ -226,29 +227,17 @@ async def disable_webhook(
         await env[Webhooks].update(change.tx, after)
         if attempt is not None:
             await env[Deliveries].done(change.tx, [attempt])
-        await _tell_admins(env, change, admins, after, reason)
+        for admin in admins:
+            await notify(
+                *(env, change, admin, kind),
+                id=str(seen.id),
+                url=after.url,
+                days=str(FAILING_DAYS),
+                page=page,
+            )
         return True
 
     return await env.change(by, work)
-
-
-async def _tell_admins(
-    env: Environment, change: Change, admins: Sequence[User], webhook: Webhook, reason: str
-) -> None:
-    """Tells the admins by mail that Portico has disabled a webhook, and why."""
-    kind: Kind = "webhook-gone" if reason == RECEIVER_GONE else "webhook-failing"
-    page = f"{env.addresses.dashboard}/webhooks/{webhook.id}"
-    for admin in admins:
-        await notify(
-            env,
-            change,
-            admin,
-            kind,
-            id=str(webhook.id),
-            url=webhook.url,
-            days=str(FAILING_DAYS),
-            page=page,
-        )
 
 
 async def _switched(

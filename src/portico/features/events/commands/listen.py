@@ -75,21 +75,17 @@ class Heard(EventBody, frozen=True):
 class Receiver:
     """The receiver that events are forwarded to."""
 
-    def __init__(
-        self, url: str, secret: str, clock: Clock, *, again: Sequence[float] = AGAIN_SECONDS
-    ) -> None:
-        """`again` are the waits in seconds before an event that got no answer is sent again."""
+    def __init__(self, url: str, secret: str, clock: Clock) -> None:
         self._url = url
         self._secret = secret
         self._clock = clock
-        self._again = again
         self._sender = Sender(ANYWHERE, clock)
         self._agent = f"Portico/{version()}"
 
     async def send(self, event: StoredEvent) -> DeliveryOutcome:
         """Sends an event until there is an answer with any status, a few times at most."""
         body = delivered(event)
-        for number, wait in enumerate(self._again):
+        for number, wait in enumerate(AGAIN_SECONDS):
             outcome = await self._once(event.id, body)
             if outcome.status is not None:
                 return outcome
