@@ -81,6 +81,13 @@ class Queue(Generic[R]):
         tried again later, or they are released."""
         await tx.run_many(self._move, [{"id": one, "at": at} for one in ids])
 
+    async def finish(self, tx: Transaction, row_id: int, again: int | None) -> None:
+        """Removes a row that was worked on, or makes it due `again` at this time."""
+        if again is None:
+            await tx.run(self._table.delete, {"id": row_id})
+        else:
+            await self.move(tx, [row_id], again)
+
 
 def _for_each(sql: str, rooms: Sequence[Room]) -> tuple[str, dict[str, object]]:
     """The union of a statement for each channel, and all their parameters."""

@@ -179,6 +179,17 @@ class Consumer(Generic[R]):
                 name, reason = self._queue.name, type(error).__name__
                 log.warning("one of the %s under way may be sent twice: %s", name, reason)
 
+    async def finish(self, row_id: int, again: int | None) -> None:
+        """As `Queue.finish`, as soon as the database takes it."""
+        while True:
+            try:
+                async with self._env.db.transaction() as tx:
+                    await self._queue.finish(tx, row_id, again)
+            except (Unavailable, Contended):
+                await asyncio.sleep(DATABASE_RETRY_SECONDS)
+            else:
+                return
+
     async def close(self, channels: Iterable[Channel]) -> None:
         """Waits a little for what is being claimed or worked on, which would otherwise be done
         twice; then cancels that, and releases everything else."""

@@ -4,24 +4,21 @@ What ends a session queues a row for each client that the user has signed in to 
 transaction. The job sends each a logout token, again and again if need be.
 """
 
-import asyncio
 import logging
 from collections.abc import Iterable
 from functools import partial
 from urllib.parse import urlencode
 
 from portico.change import Change
-from portico.core.errors import Unavailable
 from portico.core.events import LONGEST_RETRY_AFTER
 from portico.core.sessions import Session
 from portico.core.times import SECOND
 from portico.data import queue
-from portico.data.database import Contended
 from portico.environment import Environment
 from portico.features.access.signing import Signer
 from portico.features.access.storage import Clients, Logout, Logouts
 from portico.features.mail.storage import Mails
-from portico.jobs.queue import DATABASE_RETRY_SECONDS, POLL_SECONDS, Channel, Consumer, Work
+from portico.jobs.queue import POLL_SECONDS, Channel, Consumer, Work
 from portico.outbound.sender import DeliveryOutcome, Sends
 from portico.web.messages import FORM
 
@@ -106,18 +103,7 @@ class SendLogouts:
 
     async def _send(self, channel: Channel, logout: Logout) -> None:
         """Makes one attempt, and stores its outcome."""
-        again = await self._attempt(channel, logout)
-        while True:
-            try:
-                async with self._env.db.transaction() as tx:
-                    if again is None:
-                        await self._env[Logouts].remove(tx, logout.id)
-                    else:
-                        await self._env[Logouts].queue.move(tx, [logout.id], again)
-            except (Unavailable, Contended):
-                await asyncio.sleep(DATABASE_RETRY_SECONDS)
-            else:
-                return
+        await self._consumer.finish(logout.id, await self._attempt(channel, logout))
 
     async def _attempt(self, channel: Channel, logout: Logout) -> int | None:
         """Sends a token; returns when the next attempt is due, None if there is none."""

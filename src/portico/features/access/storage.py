@@ -797,10 +797,6 @@ class Logouts:
         values = {"before": before, "limit": limit, **id_list(engine, but)}
         return [row[0] for row in await self._db.all(sql, values)]
 
-    async def remove(self, tx: Transaction, row_id: int) -> None:
-        """Removes one that was told, or is given up."""
-        await tx.run(LOGOUTS.delete, {"id": row_id})
-
 
 class SigningKey(msgspec.Struct, frozen=True):
     """A key pair; `public_key` is a JWK (RFC 7517), `private_key` encrypted PKCS #8.

@@ -9,14 +9,13 @@ from traceback import format_tb
 from portico.core.errors import RateLimited, Unavailable
 from portico.core.times import DAY
 from portico.data import queue
-from portico.data.database import Contended
 from portico.environment import Environment
 from portico.features.mail.letters import Ask, WaitingMail, WrittenBefore, decrypted
 from portico.features.mail.storage import Mail, Mails
 from portico.features.people.invitations import write_sign_up
 from portico.features.people.recovery import write_reset
 from portico.features.people.storage import Users
-from portico.jobs.queue import CLOSE_SECONDS, DATABASE_RETRY_SECONDS, Channel, Consumer, Work
+from portico.jobs.queue import CLOSE_SECONDS, Channel, Consumer, Work
 from portico.outbound.mail import Undelivered
 
 AT_ONCE = 4
@@ -91,17 +90,7 @@ class SendMails:
         """Makes one attempt, and stores its outcome."""
         async with self._consumer.kept(mail.id, KEEP_SECONDS):
             again = await self._attempt(mail)
-        while True:
-            try:
-                async with self._env.db.transaction() as tx:
-                    if again is None:
-                        await self._env[Mails].remove(tx, mail.id)
-                    else:
-                        await self._env[Mails].queue.move(tx, [mail.id], again)
-            except (Unavailable, Contended):
-                await asyncio.sleep(DATABASE_RETRY_SECONDS)
-            else:
-                return
+        await self._consumer.finish(mail.id, again)
 
     async def _attempt(self, mail: Mail) -> int | None:
         """Writes or sends a mail; returns when the next attempt is due, None if there is none."""
