@@ -43,7 +43,7 @@ FAULTS = """([parts, values]) => axe.run(
     found => found.violations.flatMap(({id, help, nodes}) => nodes.map(
         node => `${id}: ${help}: ${node.html} ${node.failureSummary}`)))"""
 CUT_OFF = """() => {
-    const root = document.documentElement, chosen = root.dataset.theme, found = [];
+    const root = document.documentElement, found = [];
     const lines = (one) => {
         const range = document.createRange();
         range.selectNodeContents(one);
@@ -51,38 +51,34 @@ CUT_OFF = """() => {
     };
     const meant = `pre, textarea, input, select, thead, thead *, .hidden, svg *, .lines span,
         .three, .records :is(td, th), .records a`;
-    for (const theme of ["light", "dark"]) {
-        root.dataset.theme = theme;
-        const beside = root.scrollWidth - root.clientWidth;
-        if (beside > 0) found.push(`${theme}: the page scrolls sideways by ${beside} px`);
-        for (const one of document.body.querySelectorAll("*")) {
-            const wide = one.clientWidth && one.scrollWidth > one.clientWidth + 1;
-            const high = one.clientHeight && one.scrollHeight > one.clientHeight + 1;
-            if (!wide && !high || one.matches(meant)) continue;
-            const {overflowX, overflowY} = getComputedStyle(one);
-            if (wide && overflowX !== "visible" || high && overflowY === "hidden")
-                found.push(`${theme}: cut off: ${one.outerHTML.slice(0, 150)}`);
-        }
-        for (const one of document.querySelectorAll(".card table"))
-            if (one.scrollWidth > one.parentElement.clientWidth + 1)
-                found.push(`${theme}: wider than its place: ${one.outerHTML.slice(0, 150)}`);
-        for (const one of document.querySelectorAll("main :is(h2:not(.hidden), .card)")) {
-            const before = one.previousElementSibling;
-            if (!before || before.matches(".crumb, .hidden")) continue;
-            const {height, bottom} = before.getBoundingClientRect();
-            const apart = one.getBoundingClientRect().top - bottom;
-            if (height && apart > -1 && apart < 12)
-                found.push(`${theme}: sticks to what is above: ${one.outerHTML.slice(0, 150)}`);
-        }
-        for (const one of document.querySelectorAll("h1, .sheet td code"))
-            if (!/\\s/.test(one.textContent) && one.textContent.length < 16 && lines(one) > 1)
-                found.push(`${theme}: broken within a word: ${one.textContent}`);
+    const beside = root.scrollWidth - root.clientWidth;
+    if (beside > 0) found.push(`the page scrolls sideways by ${beside} px`);
+    for (const one of document.body.querySelectorAll("*")) {
+        const wide = one.clientWidth && one.scrollWidth > one.clientWidth + 1;
+        const high = one.clientHeight && one.scrollHeight > one.clientHeight + 1;
+        if (!wide && !high || one.matches(meant)) continue;
+        const {overflowX, overflowY} = getComputedStyle(one);
+        if (wide && overflowX !== "visible" || high && overflowY === "hidden")
+            found.push(`cut off: ${one.outerHTML.slice(0, 150)}`);
     }
-    root.dataset.theme = chosen;
+    for (const one of document.querySelectorAll(".card table"))
+        if (one.scrollWidth > one.parentElement.clientWidth + 1)
+            found.push(`wider than its place: ${one.outerHTML.slice(0, 150)}`);
+    for (const one of document.querySelectorAll("main :is(h2:not(.hidden), .card)")) {
+        const before = one.previousElementSibling;
+        if (!before || before.matches(".crumb, .hidden")) continue;
+        const {height, bottom} = before.getBoundingClientRect();
+        const apart = one.getBoundingClientRect().top - bottom;
+        if (height && apart > -1 && apart < 12)
+            found.push(`sticks to what is above: ${one.outerHTML.slice(0, 150)}`);
+    }
+    for (const one of document.querySelectorAll("h1, .sheet td code"))
+        if (!/\\s/.test(one.textContent) && one.textContent.length < 16 && lines(one) > 1)
+            found.push(`broken within a word: ${one.textContent}`);
     return found;
 }"""
-"""Looks at both themes at once. Code, and what stands in one line of a list, may be longer than its
-place."""
+"""Themes differ in colours alone. Code, and what stands in one line of a list, may be longer than
+its place."""
 
 HTMX_THERE = """new Promise(there => {
     const look = () => window.htmx ? there() : requestAnimationFrame(look);
@@ -294,7 +290,7 @@ async def overflow(page: Page) -> int:
 
 
 async def cut_off(page: Page) -> list[str]:
-    """What is cut off or sticks out, light or dark, at every width; the window is left as on a
+    """What is cut off or sticks out at every width; the window is left as on a
     phone. Nothing is painted meanwhile, which takes longer than to lay it out."""
     found: list[str] = []
     await page.evaluate("document.documentElement.style.visibility = 'hidden'")
