@@ -33,7 +33,7 @@ class Numbers(NamedTuple):
 NUMBERS = Numbers()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def url(postgres: PostgresServer) -> str:
     return postgres.fresh_database()
 
@@ -42,7 +42,8 @@ def url(postgres: PostgresServer) -> str:
 async def other(url: str) -> AsyncIterator[asyncpg.Connection]:
     """Another's connection to the same database, which has a table of a hundred numbers."""
     table = "SELECT number, 'first' AS name FROM generate_series(1, 100) AS number"
-    async with another(url, f"CREATE TABLE numbers AS {table}") as connection:
+    made = f"DROP TABLE IF EXISTS numbers; CREATE TABLE numbers AS {table}"
+    async with another(url, made) as connection:
         yield connection
 
 

@@ -47,7 +47,7 @@ def _briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "STOPPED_SECONDS", 60.0)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def url(postgres: PostgresServer) -> str:
     return postgres.fresh_database()
 
@@ -71,7 +71,10 @@ async def hosts(
         await database.open()
         await database.prepare()
     async with found[0].transaction() as tx:
-        await tx.script("CREATE TABLE numbers (number BIGINT); INSERT INTO numbers VALUES (0)")
+        await tx.script(
+            "DROP TABLE IF EXISTS numbers;"
+            "CREATE TABLE numbers (number BIGINT); INSERT INTO numbers VALUES (0)"
+        )
     yield found
     for database in found:
         await database.close()
