@@ -194,13 +194,6 @@ class Traveller(Person):
         """As before: by the password."""
         return await self.password(user)
 
-    async def csrf(self, path: str = "/security") -> str:
-        """What forms carry."""
-        page = await self.browser.get(self.at + path)
-        found = re.search(r'name="csrf" value="(\w+)"', page.text)
-        assert found, page.text
-        return found[1]
-
     async def decide(self, decision: str, **form: str) -> httpx.Response:
         """Answers whether to link the account that has just signed in."""
         csrf = await self.csrf("/sign-in/link")

@@ -18,6 +18,7 @@ from second_factor import (
     DASHBOARD,
     HERE,
     Person,
+    csrf_in,
     session_in,
 )
 from signing_in import PASSWORD
@@ -113,9 +114,8 @@ async def register(
 ) -> httpx.Response:
     """What comes of the form that keeps a passkey."""
     page = await person.browser.get(f"{DASHBOARD}/security/passkey")
-    csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
-    assert csrf
-    form = {"csrf": csrf[1], "name": name, "credential": device.create(options_in(page)), **more}
+    csrf = csrf_in(page)
+    form = {"csrf": csrf, "name": name, "credential": device.create(options_in(page)), **more}
     return await person.post("/security/passkey", **form)
 
 

@@ -76,9 +76,20 @@ class Person:
         """A form of that site."""
         return await self.browser.post(self.at + path, data=form, headers=ORIGIN)
 
+    async def csrf(self, path: str = "/security") -> str:
+        """What the forms of a page carry."""
+        return csrf_in(await self.browser.get(self.at + path))
+
     async def password(self, user: User, **more: str) -> httpx.Response:
         """The first step."""
         return await self.post("/sign-in", email=user.email, password=PASSWORD, **more)
+
+
+def csrf_in(page: httpx.Response) -> str:
+    """What the forms of this page carry."""
+    found = re.search(r'name="csrf" value="(\w+)"', page.text)
+    assert found, page.text
+    return found[1]
 
 
 def session_in(answer: httpx.Response) -> bool:

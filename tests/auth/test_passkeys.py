@@ -35,6 +35,7 @@ from second_factor import (
     HERE,
     Person,
     Way,
+    csrf_in,
     enrolled,
     refused_for_otp,
     session_in,
@@ -152,12 +153,11 @@ async def test_expired_challenge_is_replaced(api: Api) -> None:
     assert options.headers["cache-control"] == "no-store"
     assert session_in(await person.post("/sign-in/passkey", credential=device.get(options.json())))
     page = await person.browser.get(f"{DASHBOARD}/security/passkey")
-    csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
-    assert csrf
+    csrf = csrf_in(page)
     api.clock.advance(seconds=600)
     renewed = await person.browser.get(f"{DASHBOARD}/security/passkey/options")
     for challenge, passkeys in ((options_in(page), 1), (renewed.json(), 2)):
-        form = {"csrf": csrf[1], "name": "Key", "credential": second.create(challenge)}
+        form = {"csrf": csrf, "name": "Key", "credential": second.create(challenge)}
         await person.post("/security/passkey", **form)
         assert len((await api.live[FactorStore].of_user(user.id)).passkeys) == passkeys
     stranger = await Person(api, DASHBOARD).browser.get(f"{DASHBOARD}/security/passkey/options")
@@ -299,10 +299,9 @@ async def test_passkeys_are_renamed_and_removed(api: Api) -> None:
     assert more.headers["location"].endswith("done=factor-added"), "codes come once"
     page = await person.browser.get(f"{DASHBOARD}/security")
     assert "Key &lt;2&gt;" in page.text
-    csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
-    assert csrf
+    csrf = csrf_in(page)
     first, other = (await api.live[FactorStore].of_user(user.id)).passkeys
-    own = {"csrf": csrf[1], "kind": "passkey", "id": str(first.id)}
+    own = {"csrf": csrf, "kind": "passkey", "id": str(first.id)}
     assert (await person.post("/security/rename", **own, name="Old")).status_code == 303
     assert (await person.post("/security/remove", **own)).status_code == 303
     assert (await sign_in_by(api, device)).status_code == 422
@@ -342,9 +341,8 @@ async def test_passkey_satisfies_step_up(api: Api) -> None:
     user, person, _ = await owner(api, device)
     api.clock.advance(seconds=900)
     page = await person.browser.get(f"{DASHBOARD}/keys/new")
-    csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
-    assert csrf
-    form = {"csrf": csrf[1], "name": "Till", "type": "live", "expiry": "90d"}
+    csrf = csrf_in(page)
+    form = {"csrf": csrf, "name": "Till", "type": "live", "expiry": "90d"}
     asked = await person.post("/keys/new", **form)
     token = re.search(r'name="step_up" value="(.*?)"', asked.text)
     assert token

@@ -48,14 +48,6 @@ from signing_in import AUTH, CALLBACK, PASSWORD, Visitor, client_of, read
 pytestmark = pytest.mark.one_engine
 
 
-async def csrf_of(person: Person, path: str) -> str:
-    """What the forms of a page carry."""
-    page = await person.browser.get(person.at + path)
-    found = re.search(r'name="csrf" value="(\w+)"', page.text)
-    assert found, page.text
-    return found[1]
-
-
 @pytest.fixture
 def way(api: Api) -> Way:
     """One way in of the API: both prove in the same function."""
@@ -265,7 +257,7 @@ async def test_factors_are_renamed_renewed_and_removed(api: Api) -> None:
     person, login = Person(api, DASHBOARD), Way(api, "/auth/login")
     await person.password(user)
     await person.post("/sign-in/code", otp=code_of(api))
-    csrf = await csrf_of(person, "/security")
+    csrf = await person.csrf("/security")
     (row,) = await api.live.db.all("SELECT id FROM authenticators")
     own = {"csrf": csrf, "id": str(row[0])}
     assert (await person.post("/security/rename", **own, name="Pixel <9>")).status_code == 303
@@ -292,7 +284,7 @@ async def test_acr_values_require_two_factors_of_accounts_with_two(api: Api) -> 
     base = {"response_type": "code", "client_id": shop.client.client_id}
     base |= {"redirect_uri": CALLBACK, "scope": "openid"}
     asking = f"/authorize?{urlencode({**base, 'acr_values': 'urn:junk 2'})}"
-    csrf = await csrf_of(person, asking)  # who has no second factor goes on without
+    csrf = await person.csrf(asking)  # who has no second factor goes on without
     app = Enrolment(KEY, step_of(api.clock()) - 2, "Phone", CODES)
     await api.live.change(OPERATOR, lambda change: add_authenticator(api.live, change, user, app))
     for answer in (
@@ -307,7 +299,7 @@ async def test_acr_values_require_two_factors_of_accounts_with_two(api: Api) -> 
     assert (await person.browser.get(f"{person.at}/authorize?{weaker}")).status_code == 200
     await person.password(user)
     await person.post("/sign-in/code", otp=code_of(api))
-    csrf = await csrf_of(person, asking)
+    csrf = await person.csrf(asking)
     back = await person.post(asking, csrf=csrf, decision="allow")
     code = httpx.URL(back.headers["location"]).params["code"]
     _, claims = read((await Visitor(api).exchange(shop, code)).json()["id_token"])
