@@ -9,9 +9,7 @@ LAMP = {"name": "Lamp", "category": "light", "price": 1}
 
 
 def test_what_a_server_did_is_told_with_who_asked_for_it(on_each: Running) -> None:
-    answer = on_each.service.ask(
-        "/v1/products", method="POST", key=on_each.installation.key, body=LAMP
-    )
+    answer = on_each.service.post("/v1/products", LAMP)
 
     (entry,) = on_each.installation.told("audit", "--limit", "1")
 
@@ -34,7 +32,7 @@ def test_what_a_server_did_is_told_with_who_asked_for_it(on_each: Running) -> No
 def test_entries_are_chosen_by_action_user_and_age(running: Running) -> None:
     installation = running.installation
     for _ in range(3):
-        running.service.ask("/v1/products", method="POST", key=installation.key, body=LAMP)
+        running.service.make_product()
     installation.told("users", "create", "--email", "quiet@example.com", "--name", "Quiet")
 
     products = installation.told("audit", "--action", "product.created", "--limit", "2")

@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 from beside import Running, prepared
 from operating import Installation
@@ -10,25 +9,15 @@ from portico.engines import database
 from portico.settings import load
 from servers import PostgresServer
 
-LAMP = {"name": "Lamp", "category": "light", "price": 1}
-
 
 def last_id(installation: Installation, *more: str) -> int:
     events = installation.told("events", "list", "--limit", "100000", *more)
     return int(events[-1]["id"]) if events else 0
 
 
-def with_product(running: Running, **values: Any) -> int:
-    answer = running.service.ask(
-        "/v1/products", method="POST", key=running.installation.key, body=LAMP | values
-    )
-    assert answer.status == 201
-    return int(answer.json["data"]["id"])
-
-
 def test_events_are_those_of_the_api(on_each: Running) -> None:
     after = last_id(on_each.installation)
-    product = with_product(on_each)
+    product = on_each.service.make_product()
 
     told = on_each.installation.told("events", "list", "--after", str(after))
 
@@ -38,7 +27,7 @@ def test_events_are_those_of_the_api(on_each: Running) -> None:
 
 def test_only_some_types_may_be_listed(running: Running) -> None:
     after = str(last_id(running.installation))
-    with_product(running)
+    running.service.make_product()
     running.installation.told(
         "keys", "create", "--owner", "admin@example.com", "--type", "live", "--name", "Job"
     )

@@ -14,16 +14,6 @@ from listening import listening
 from operating import Installation, copy_of, free_port, until
 from receiving import received
 
-LAMP = {"name": "Lamp", "category": "light", "price": 1}
-
-
-def with_product(running: Running, name: str = "Lamp") -> int:
-    answer = running.service.ask(
-        "/v1/products", method="POST", key=running.installation.key, body=LAMP | {"name": name}
-    )
-    assert answer.status == 201
-    return int(answer.json["data"]["id"])
-
 
 def a_key(installation: Installation, name: str) -> None:
     installation.told(
@@ -36,9 +26,9 @@ def names(events: list[dict[str, Any]]) -> list[str]:
 
 
 def test_what_happens_from_now_on_is_told_as_the_api_has_it(on_each: Running) -> None:
-    with_product(on_each, "Before")
+    on_each.service.make_product("Before")
     with listening(on_each.installation, "--json") as command:
-        with_product(on_each, "Desk")
+        on_each.service.make_product("Desk")
         a_key(on_each.installation, "By a command")
         told = command.heard(2)
         assert command.interrupt() == 130
@@ -56,7 +46,7 @@ def test_a_restart_of_the_server_loses_no_event(
     with listening(installation, "--json") as command:
         for number, how in enumerate((signal.SIGTERM, signal.SIGKILL)):
             with installation.serving() as service:
-                with_product(Running(installation, service), f"Served {number}")
+                service.make_product(f"Served {number}")
                 service.stop(how)
             a_key(installation, f"Between {number}")
         told = command.heard(4)
@@ -71,7 +61,7 @@ def test_each_is_forwarded_signed_with_the_secret_that_is_printed(running: Runni
         listening(running.installation, "--forward-to", f"http://localhost:{receiver.port}/hook")
         as command,
     ):  # fmt: skip
-        products = [with_product(running) for _ in range(3)]
+        products = [running.service.make_product() for _ in range(3)]
         until(lambda: command.text.count("product.created") == 3, command.mentioned)
         secret = command.text.partition("secret   ")[2].partition("\n")[0]
         lines = command.text.splitlines()[-3:]
@@ -98,9 +88,9 @@ def test_what_a_receiver_answers_is_shown_printable_and_not_sent_again(running: 
     with received(answer) as receiver:
         words = ["--forward-to", f"http://127.0.0.1:{receiver.port}/"]
         with listening(running.installation, *words) as command:
-            with_product(running, "Lamp\x9b31m")
+            running.service.make_product("Lamp\x9b31m")
             until(lambda: "500 in" in command.text, command.text)
-            with_product(running, "Next")
+            running.service.make_product("Next")
             until(lambda: command.text.count("500 in") == 2, command.text)
 
     assert "Lamp\\x9b31m" in command.text
@@ -115,7 +105,7 @@ def test_what_a_receiver_missed_while_it_was_down_comes_in_order(running: Runnin
     words = ["--json", "--forward-to", f"http://127.0.0.1:{port}/"]
     with listening(running.installation, *words) as command:
         for number in range(3):
-            with_product(running, f"Lamp {number}")
+            running.service.make_product(f"Lamp {number}")
         until(lambda: "is not forwarded yet" in command.mentioned, command.mentioned)
         assert command.objects == []
         with received(port=port) as receiver:

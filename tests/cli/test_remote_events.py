@@ -20,13 +20,6 @@ def running(
         yield Running(installation, service)
 
 
-def make(running: Running, name: str) -> None:
-    body = {"name": name, "category": "light", "price": 1}
-    key = running.installation.key
-    answer = running.service.ask("/v1/products", method="POST", key=key, body=body)
-    assert answer.status == 201
-
-
 def names(events: list[dict[str, Any]]) -> list[str]:
     return [event["data"]["name"] for event in events]
 
@@ -35,7 +28,7 @@ def test_events_are_listed_as_the_server_itself_lists_them(
     running: Running, laptop: Installation
 ) -> None:
     for number in range(3):
-        make(running, f"Listed {number}")
+        running.service.make_product(f"Listed {number}")
     words = ("events", "list", "--type", "product.*,user.created")
     assert laptop.told(*words, "--limit", "1000") == running.installation.told(
         *words, "--limit", "1000"
@@ -53,9 +46,9 @@ def test_events_are_followed_and_forwarded_from_afar(
         url = f"http://localhost:{receiver.port}/in"
         words = ("--json", "--after", last, "--type", "product.created", "--forward-to", url)
         with listening(laptop, *words) as command:
-            make(running, "Followed 1")
+            running.service.make_product("Followed 1")
             command.heard(1)
-            make(running, "Followed 2")
+            running.service.make_product("Followed 2")
             told = command.heard(2)
             assert command.interrupt() == 130
     assert names(told) == ["Followed 1", "Followed 2"]
