@@ -38,5 +38,4 @@ def prepared(directory: Path, **variables: str) -> Installation:
     (directory / "portico.toml").write_text(
         "[plans.enterprise]\nper_minute = 1000000\nper_day = 1000000\n"
     )
-    empty = Installation(directory, variables)
-    return Installation(directory, variables, facts=empty.told("init"), port=empty.port)
+    return Installation(directory, variables).prepared()

@@ -195,6 +195,10 @@ class Installation:
         """This installation with more settings."""
         return replace(self, variables={**self.variables, **variables})
 
+    def prepared(self) -> "Installation":
+        """This installation, after `portico init`."""
+        return replace(self, facts=self.told("init"))
+
     def unlimited(self) -> "Installation":
         """This installation, whose first admin is never refused for the number of requests."""
         plan = "[plans.enterprise]\nper_minute = 1000000\nper_day = 1000000\n"

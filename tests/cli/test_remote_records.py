@@ -44,8 +44,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     (directory / "kinds").mkdir()
     (directory / "kinds/orders.py").write_text(KIND)
     (directory / "portico.toml").write_text(PLANS)
-    empty = Installation(directory)
-    installation = Installation(directory, facts=empty.told("init"), port=empty.port)
+    installation = Installation(directory).prepared()
     with installation.serving() as service:
         yield Running(installation, service)
 

@@ -22,8 +22,7 @@ PLANS = "[plans.pro]\nper_minute = 1000\nper_day = 10000\n"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     directory = tmp_path_factory.mktemp("billing")
     (directory / "portico.toml").write_text(PLANS)
-    empty = Installation(directory)
-    prepared = Installation(directory, facts=empty.told("init"), port=empty.port)
+    prepared = Installation(directory).prepared()
     with prepared.serving() as service:
         yield service
 

@@ -48,9 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             stack.callback(process.terminate)
             until(partial(answers, port), "uvicorn")
         (home / "portico.toml").write_text(text)
-        empty = Installation(home)
-        installation = Installation(home, facts=empty.told("init"), port=empty.port)
-        yield stack.enter_context(installation.serving())
+        yield stack.enter_context(Installation(home).prepared().serving())
 
 
 def key_of(server: Service, role: str) -> tuple[int, str]:

@@ -49,8 +49,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
     """A server whose webhooks may lead to this machine."""
     directory = tmp_path_factory.mktemp("webhooks")
     (directory / "portico.toml").write_text(ROOMY)
-    empty = Installation(directory)
-    prepared = Installation(directory, facts=empty.told("init"), port=empty.port)
+    prepared = Installation(directory).prepared()
     with prepared.serving():
         yield Authority(prepared)
 

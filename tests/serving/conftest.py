@@ -1,6 +1,5 @@
 """Installations to serve: the first is prepared once, and every test has a copy of its own."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,7 @@ from servers import PostgresServer
 @pytest.fixture(scope="session")
 def first_installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """What `portico init` makes."""
-    empty = Installation(tmp_path_factory.mktemp("prepared"))
-    return replace(empty, facts=empty.told("init"))
+    return Installation(tmp_path_factory.mktemp("prepared")).prepared()
 
 
 @pytest.fixture(scope="session")
@@ -22,8 +20,7 @@ def first_on_postgres(
 ) -> Installation:
     """What `portico init` makes on PostgreSQL."""
     empty = Installation(tmp_path_factory.mktemp("on_postgres"))
-    empty = empty.having(database_url=postgres.fresh_database())
-    return replace(empty, facts=empty.told("init"))
+    return empty.having(database_url=postgres.fresh_database()).prepared()
 
 
 @pytest.fixture
