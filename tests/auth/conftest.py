@@ -2,12 +2,13 @@
 
 import pytest
 
+from authorizing import Person
 from contract.conftest import api, environ
 from driving import Api
 from portico.features.access.clients import Registered
-from signing_in import Visitor, client_of
+from signing_in import PASSWORD, Visitor, client_of
 
-__all__ = ["api", "environ", "shop", "till", "visitor"]
+__all__ = ["ada", "api", "environ", "shop", "till", "visitor"]
 
 
 @pytest.fixture
@@ -26,3 +27,11 @@ async def shop(api: Api) -> Registered:
 async def till(api: Api) -> Registered:
     """A public client."""
     return await client_of(api.live, await api.account(), public=True)
+
+
+@pytest.fixture
+async def ada(api: Api) -> Person:
+    """An editor who is signed in at the authorization server."""
+    person = Person(api, await api.account("editor", password=PASSWORD))
+    await person.sign_in()
+    return person

@@ -34,14 +34,6 @@ async def device(api: Api, *, public: bool = False, **more: Any) -> Registered:
     return await register_client(api.live, owner, wanted, public=public, by=OPERATOR)
 
 
-@pytest.fixture
-async def ada(api: Api) -> Person:
-    """An editor who is signed in."""
-    person = Person(api, await api.account("editor", password=PASSWORD))
-    await person.sign_in()
-    return person
-
-
 async def begin(api: Api, till: Registered, **more: str) -> dict[str, Any]:
     form = {"scope": SCOPES, **named(till), **more}
     answer = await Visitor(api).form("device_authorization", form)

@@ -26,7 +26,7 @@ from portico.features.access.storage import Clients
 from portico.features.operations.tidy import Tidy
 from portico.outbound.sender import Sender
 from receiving import authority
-from signing_in import AUTH, CHALLENGE, PASSWORD, VERIFIER, Visitor, oauth_refused
+from signing_in import AUTH, CHALLENGE, VERIFIER, Visitor, oauth_refused
 
 pytestmark = pytest.mark.one_engine
 
@@ -91,13 +91,6 @@ async def site(api: Api, tmp_path: Path) -> AsyncIterator[Site]:
         made.says()
         yield made
     await sender.close()
-
-
-@pytest.fixture
-async def ada(api: Api) -> Person:
-    person = Person(api, await api.account("editor", password=PASSWORD))
-    await person.sign_in()
-    return person
 
 
 def asked(client_id: str, **wishes: str) -> str:

@@ -37,12 +37,6 @@ async def person(api: Api) -> Person:
     return found
 
 
-@pytest.fixture
-async def ada(api: Api) -> Person:
-    """An editor who is signed in."""
-    return await person(api)
-
-
 async def hint(api: Api, ada: Person, shop: Registered) -> str:
     """The ID token of a sign-in at the shop."""
     CONSENT[ada.user.id] = query(shop)

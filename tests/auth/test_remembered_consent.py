@@ -13,21 +13,12 @@ from portico.core.audit import OPERATOR
 from portico.features.access.clients import Registered, Registration, register_client
 from portico.features.access.storage import Grants
 from portico.features.signin.service import end_application, sign_out_everywhere
-from signing_in import CALLBACK, CHALLENGE, PASSWORD, client_of
+from signing_in import CALLBACK, CHALLENGE, client_of
 
 pytestmark = pytest.mark.one_engine
 
 OTHER = "https://shop.example/other"
 PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
-
-
-@pytest.fixture
-async def ada(api: Api) -> Person:
-    """An editor who is signed in."""
-    await api.account("admin")
-    person = Person(api, await api.account("editor", password=PASSWORD))
-    await person.sign_in()
-    return person
 
 
 async def shop_of(api: Api, **more: Any) -> Registered:
