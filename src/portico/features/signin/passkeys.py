@@ -192,7 +192,7 @@ async def check_assertion(env: Environment, answer: str, by: Author) -> tuple[Us
         raise AuthenticationRequired(_REFUSED)
     count = read.new_sign_count
     if count <= passkey.sign_count and (count or passkey.sign_count):
-        await _note_refusal(env, user, passkey, by)
+        await env.change.note(by.proving(PASSKEY), PasskeyRefused(user, passkey))
         raise AuthenticationRequired(_REFUSED)
     return user, Assertion(passkey, count, challenge)
 
@@ -205,10 +205,6 @@ async def use_assertion(env: Environment, change: Change, assertion: Assertion) 
     )
     if not counted or not await _use(env, change, assertion.challenge):
         raise AuthenticationRequired(_REFUSED)
-
-
-async def _note_refusal(env: Environment, user: User, passkey: Passkey, by: Author) -> None:
-    await env.change.note(by.proving(PASSKEY), PasskeyRefused(user, passkey))
 
 
 def _registering(session_id: int) -> str:

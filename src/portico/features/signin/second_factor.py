@@ -145,10 +145,10 @@ async def check_code(
     async def work(change: Change) -> OneTimeCode | None:
         current = await change.lock(env[Users], user.id)
         if current is None:
-            raise _wrong_code()
+            raise refused_code(WRONG_CODE)
         wrong = await env[FactorStore].wrong_codes(change.tx, user.id)
         if wrong.in_a_row >= MOST_WRONG_CODES:
-            raise _refused(NO_MORE_CODES)
+            raise refused_code(NO_MORE_CODES)
         if wait := wrong.wait(change.now):
             raise too_many(wait)
         code = await find(change)
@@ -163,14 +163,8 @@ async def check_code(
     claim = Claim(user.email, user.id, by.address)
     code = await guarded(env, claim, partial(env.change, by, work))
     if code is None:
-        raise _wrong_code()
+        raise refused_code(WRONG_CODE)
     return code
-
-
-async def note_factor_refusal(env: Environment, user: User, by: Author) -> None:
-    """Notes that a sign-in whose first factor (the credential of `by`) was right had a wrong second
-    factor, or none."""
-    await env.change.note(by, SecondFactorRefused(user))
 
 
 async def use_code(env: Environment, change: Change, user: User, code: OneTimeCode) -> None:
@@ -185,7 +179,7 @@ async def use_code(env: Environment, change: Change, user: User, code: OneTimeCo
         if used:
             change.note(RecoveryCodeUsed(user))
     if not used:
-        raise _wrong_code()
+        raise refused_code(WRONG_CODE)
     await env[FactorStore].forget_wrong_codes(change.tx, user.id)
 
 
@@ -382,16 +376,8 @@ def _offer_name(env: Environment, user_id: int) -> str:
     return f"{env.name} authenticator offered to {user_id}"
 
 
-def code_wanted() -> AuthenticationRequired:
-    """The error for a correct password without a code."""
-    return _refused(CODE_WANTED)
-
-
-def _wrong_code() -> AuthenticationRequired:
-    return _refused(WRONG_CODE)
-
-
-def _refused(message: str) -> AuthenticationRequired:
+def refused_code(message: str) -> AuthenticationRequired:
+    """The error for a code that is missing or not accepted."""
     return AuthenticationRequired(message, [Fault("otp", message)])
 
 

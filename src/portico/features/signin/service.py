@@ -31,18 +31,19 @@ from portico.features.signin.rules import (
     AUTHENTICATOR,
     Factors,
     GrantRevoked,
+    SecondFactorRefused,
     SessionRevoked,
     SignedIn,
     SignedOutEverywhere,
     SignInRefused,
 )
 from portico.features.signin.second_factor import (
+    CODE_WANTED,
     Enrolment,
     OneTimeCode,
     add_authenticator,
     check_code,
-    code_wanted,
-    note_factor_refusal,
+    refused_code,
     use_code,
 )
 from portico.features.signin.storage import FactorStore, Sessions
@@ -197,11 +198,6 @@ class Attempt(NamedTuple):
     by: Author
     otp: str | None = None
 
-    @property
-    def address(self) -> str:
-        """The address that it comes from."""
-        return self.by.address
-
 
 class Proven(NamedTuple):
     """A user who has proved who they are, and how. Signing in uses up the code or assertion that
@@ -248,7 +244,7 @@ async def check_password(env: Environment, attempt: Attempt) -> User:
     user = await env[Users].by_email(email)
     password_hash = user.password_hash if user and user.password_hash else env[Passwords].dummy_hash
     fits = len(normalized_password(attempt.password)) <= PASSWORD_LENGTH[1]
-    claim = Claim(email, user.id if user else 0, attempt.address)
+    claim = Claim(email, user.id if user else 0, attempt.by.address)
     note = partial(note_refusal, env, user, "password", attempt.by)
     password = attempt.password if fits else ""
     right = await password_is_right(env, claim, password, password_hash, note)
@@ -271,7 +267,7 @@ async def prove(env: Environment, attempt: Attempt) -> Proven:
         code = await check_code(env, user, factors, attempt.otp, attempt.by.proving("password"))
         return Proven(user, BY_CODE, code)
     if wanted := _more_wanted(env, user, factors):
-        await note_factor_refusal(env, user, attempt.by.proving("password"))
+        await env.change.note(attempt.by.proving("password"), SecondFactorRefused(user))
         raise wanted
     return Proven(user, BY_PASSWORD)
 
@@ -338,7 +334,7 @@ def _more_wanted(env: Environment, user: User, factors: Factors) -> Authenticati
     if factors.passkeys and factors.authenticator is None:
         return AuthenticationRequired(PASSKEY_WANTED)
     if factors:
-        return code_wanted()
+        return refused_code(CODE_WANTED)
     return AuthenticationRequired(ENROL_FIRST) if must_enrol(env, user) else None
 
 
