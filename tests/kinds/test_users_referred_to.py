@@ -21,6 +21,14 @@ class Desk(Record):
 {} = Kind(Desk, one="{}", many="{}", readers=["editor"], writers=["editor"])
 """
 
+RULE = """
+
+@ruled.before_change
+async def broken(change, before, after):
+    if before is not None:
+        raise KeyError("a fault of the rule")
+"""
+
 
 @pytest.fixture
 def environ(environ: dict[str, str], tmp_path: Path) -> dict[str, str]:
@@ -28,6 +36,8 @@ def environ(environ: dict[str, str], tmp_path: Path) -> dict[str, str]:
     directory.mkdir()
     for many, way in (("kept", "None"), ("cleared", '"clear"'), ("gone", '"delete"')):
         (directory / f"{many}.py").write_text(DESKS.format(way, many, f"one-{many}", many))
+    ruled = DESKS.format('"delete"', "ruled", "one-ruled", "ruled") + RULE
+    (directory / "ruled.py").write_text(ruled)
     return {**environ, "PORTICO_KINDS": str(directory)}
 
 
@@ -78,4 +88,14 @@ async def test_mirror_of_a_deleted_account_goes_whatever_refers_to_it(api: Api) 
     mirror = await mirror_of(api.live, other, OPERATOR)
     await desks_of(tester, mirror)
     assert (await admin.delete(f"/users/{other.id}")).status_code == 204
+    assert await api.sandbox[Users].get(mirror.id) is None
+
+
+async def test_mirror_of_a_deleted_account_goes_although_a_rule_fails(api: Api) -> None:
+    admin, tester = await api.caller("admin"), await api.caller("admin", key_type="test")
+    account = await api.account("editor")
+    mirror = await mirror_of(api.live, account, OPERATOR)
+    answer = await tester.post("/ruled", json={"name": "d", "owner_id": mirror.id})
+    assert answer.status_code == 201, answer.text
+    assert (await admin.delete(f"/users/{account.id}")).status_code == 204
     assert await api.sandbox[Users].get(mirror.id) is None

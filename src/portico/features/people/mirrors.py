@@ -6,13 +6,13 @@ updated stays behind until `features.people.mirrors` updates it.
 """
 
 import logging
-from contextlib import suppress
+from collections.abc import Sequence
 
 import msgspec
 
 from portico.change import Change
 from portico.core.audit import SYSTEM, Author
-from portico.core.errors import Conflict, Invalid, NotFound, PermissionDenied, Unavailable
+from portico.core.errors import NotFound, Unavailable
 from portico.core.users import AccountState, User, email_key
 from portico.data.database import UniqueViolation
 from portico.environment import Environment
@@ -76,14 +76,16 @@ async def _create(env: Environment, sandbox: Environment, account_id: int, by: A
     namesake = await sandbox[Users].by_email(account.email)
     if namesake is not None and namesake.account_id not in (None, account_id):
         await update_mirror(env, namesake.account_id)
+    removed: list[int] = []
 
     async def work(change: Change) -> User:
+        removed.clear()
         known = await sandbox[Users].by_account(account_id, change.tx)
         if known is not None:
             return known
         namesake = await sandbox[Users].by_email(account.email, change.tx)
         if namesake is not None and namesake.account_id is None:
-            await _remove(sandbox, change, namesake)
+            removed.append(await _remove(sandbox, change, namesake))
         mirror = msgspec.structs.replace(
             account,
             account_id=account_id,
@@ -99,15 +101,30 @@ async def _create(env: Environment, sandbox: Environment, account_id: int, by: A
         change.note(UserCreated(mirror))
         return mirror
 
-    return await sandbox.change(by, work)
+    mirror = await sandbox.change(by, work)
+    await _release(sandbox, removed)
+    return mirror
 
 
-async def _remove(sandbox: Environment, change: Change, user: User) -> None:
-    with suppress(Conflict, Invalid, PermissionDenied):  # its account is gone, whoever objects
-        await sandbox.release(change, "users", user.id)
+async def _remove(sandbox: Environment, change: Change, user: User) -> int:
     await announce_ends(sandbox, change, user.id)
     await sandbox[Users].delete(change.tx, user.id)
     change.note(UserDeleted(user))
+    return user.id
+
+
+async def _release(sandbox: Environment, removed: Sequence[int]) -> None:
+    """Clears or deletes what refers to users who are deleted, and stay so whatever rules say."""
+
+    async def work(change: Change) -> None:
+        for user_id in removed:
+            await sandbox.release(change, "users", user_id)
+
+    if removed:
+        try:
+            await sandbox.change(SYSTEM, work)
+        except Exception:
+            log.exception("what refers to the deleted users %s stays as it is", removed)
 
 
 async def try_to_update_mirror(env: Environment, account_id: int) -> None:
@@ -139,8 +156,10 @@ async def update_mirror(env: Environment, account_id: int) -> None:
     sandbox = env.mirror
     if sandbox is None:
         return
+    removed: list[int] = []
 
     async def work(change: Change) -> None:
+        removed.clear()
         pairs: list[tuple[User, User]] = []
         next_id: int | None = account_id
         while next_id is not None:
@@ -150,10 +169,10 @@ async def update_mirror(env: Environment, account_id: int) -> None:
             # Read after locking the mirror, so that of two concurrent changes the later one wins.
             account = await env[Users].get(next_id)
             if account is None:
-                await _remove(sandbox, change, mirror)
+                removed.append(await _remove(sandbox, change, mirror))
                 break
             pairs.append((mirror, account))
-            next_id = await _free_email(sandbox, change, mirror, account.email)
+            next_id = await _free_email(sandbox, change, mirror, account.email, removed)
         for mirror, account in reversed(pairs):  # the last one's new e-mail is free
             await _copy_shared(sandbox, change, mirror, account)
 
@@ -161,18 +180,22 @@ async def update_mirror(env: Environment, account_id: int) -> None:
         await sandbox.change(SYSTEM, work)
     except UniqueViolation as error:
         raise Unavailable("Another user has just taken its e-mail; try again.") from error
+    await _release(sandbox, removed)
 
 
-async def _free_email(sandbox: Environment, change: Change, mirror: User, email: str) -> int | None:
-    """Frees the e-mail that a locked mirror must get. If another mirror has it, returns the id of
-    that mirror's account, which must be updated first, possibly to this mirror's old e-mail."""
+async def _free_email(
+    sandbox: Environment, change: Change, mirror: User, email: str, removed: list[int]
+) -> int | None:
+    """Frees the e-mail that a locked mirror must get; a user deleted for that is added to
+    `removed`. If another mirror has it, returns the id of that mirror's account, which must be
+    updated first, possibly to this mirror's old e-mail."""
     if email_key(email) == email_key(mirror.email):
         return None
     holder = await sandbox[Users].by_email(email, change.tx)
     if holder is None:
         return None
     if holder.account_id is None:
-        await _remove(sandbox, change, holder)
+        removed.append(await _remove(sandbox, change, holder))
         return None
     aside = msgspec.structs.replace(mirror, email=f"mirror {mirror.id}")  # until the change ends
     await sandbox[Users].update(change.tx, aside)
