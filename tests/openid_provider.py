@@ -27,6 +27,9 @@ SECRET = "a:secret/with+all of it"
 FIRST_KEY = RSAKey.generate_key(2048, {"kid": "first", "use": "sig"}, private=True)
 OTHER_KEY = RSAKey.generate_key(2048, {"kid": "other", "use": "sig"}, private=True)
 
+with catch_warnings(action="ignore", category=SecurityWarning):
+    SHORT_KEY = RSAKey.generate_key(1024, {"kid": "first", "use": "sig"}, private=True)
+
 KEYS: dict[str, Any] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), FIRST_KEY),
     "ES256": ECKey.generate_key("P-256"),
