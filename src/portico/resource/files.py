@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from portico.core.words import Format
 from portico.resource.compiled import Compiled
-from portico.resource.fields import Field, ItemsField, MoneyField, TextField
+from portico.resource.fields import DecimalField, Field, ItemsField, MoneyField, TextField
 from portico.resource.file_rows import Columns
 from portico.web.csv_cells import csv_text
 
@@ -63,8 +63,8 @@ def _cell_of(field: Field) -> Callable[[Any], object] | None:
     """What makes a cell of a field's JSON value; None where it is that value."""
     if field.json == "boolean":
         return {True: "true", False: "false"}.get
-    if field.json == "number":
-        return _Number
+    if isinstance(field, DecimalField):
+        return _Number if field.low < 0 else _text_of
     if field.json not in ("object", "array"):
         return None
     return _text_of if field.optional else _text_unless_empty
