@@ -29,6 +29,8 @@ from portico.jobs.runner import Lease
 from portico.settings import Settings
 from servers import PostgresServer
 
+pytestmark = pytest.mark.xdist_group("ranges")  # they share their database
+
 BOUND = NOON // DAY * DAY + 70 * DAY
 FULL = 50
 MANY = 450

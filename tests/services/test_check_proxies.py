@@ -23,6 +23,8 @@ from declared_services import DECLARED
 from documents import ROOT
 from operating import TIMEOUT_SECONDS, Installation, free_port, until
 
+pytestmark = pytest.mark.xdist_group("proxies of checks")  # they share their server
+
 CHECK = ROOT / "deploy/check"
 PLANS = """
 [plans.enterprise]

@@ -14,6 +14,8 @@ import valkey
 from operating import Installation, Service
 from servers import RedisServer
 
+pytestmark = pytest.mark.xdist_group("exact limits")  # they share their server
+
 PROCESSES, EACH, LIMIT = 8, 25, 100
 DECLARED = f"""
 [plans.enterprise]

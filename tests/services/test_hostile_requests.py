@@ -14,6 +14,8 @@ import pytest
 from multiplexed import DATA, END_STREAM, Multiplexed, frame
 from operating import Answer, Installation, Service, read_answer, until
 
+pytestmark = pytest.mark.xdist_group("hostile requests")  # they share their server
+
 DECLARED = """
 [services.invoices]
 path = "/invoices"

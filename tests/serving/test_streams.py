@@ -15,6 +15,8 @@ import pytest
 
 from operating import Installation, Service, copy_of, until
 
+pytestmark = pytest.mark.xdist_group("streams")  # they share their server
+
 PROGRAM = (sys.executable, str(Path(__file__).with_name("streaming.py")))
 KIB = 1024
 STREAMS, STREAM_BYTES = 200, 40 * KIB
