@@ -144,7 +144,7 @@ class RemoteRecords:
         except RefusedRequest as refusal:
             return ImportOutcome(0, 0, 0, 0, 0, [_refused_of(rows, refusal)])
         stored(len(rows))
-        return _outcome(rows, results, [])
+        return self._outcome(rows, results, [])
 
     async def batches(self) -> AsyncIterator[Sequence[Any]]:
         """Every record, oldest first."""
@@ -192,7 +192,26 @@ class RemoteRecords:
     def _stored(self, batch: Sequence[FileRow]) -> ImportOutcome:
         left = [row for row in batch if not row.faults and not self._is_repeated(row)]
         results = self._send(left, atomic=False) if left else []
-        return _outcome(left, results, [row for row in batch if row.faults], batch[-1])
+        return self._outcome(left, results, [row for row in batch if row.faults], batch[-1])
+
+    def _outcome(
+        self,
+        rows: Sequence[FileRow],
+        results: Sequence[Mapping[str, Any]],
+        refused: list[FileRow],
+        last: FileRow | None = None,
+    ) -> ImportOutcome:
+        statuses = [result["status"] for result in results]
+        for row, result in zip(rows, results, strict=True):
+            if error := result.get("error"):
+                faults = [Fault(one["field"], one["message"]) for one in error["details"]]
+                if result["status"] == 404:
+                    faults = [self.columns.missing(row.id)]
+                faults = faults or [Fault(ROW, error["message"])]
+                refused.append(FileRow(row.line, row.end, {}, faults, row.id))
+        refused.sort(key=lambda row: row.line)
+        line, end = (last.line, last.end) if last else (0, 0)
+        return ImportOutcome(line, end, statuses.count(201), statuses.count(200), 0, refused)
 
     def _is_repeated(self, row: FileRow) -> bool:
         if row.id and not self._named.add(row.id):
@@ -265,28 +284,6 @@ def _types(schema: Mapping[str, Any]) -> set[str]:
     return found.union(
         *(_types(one) for one in (*schema.get("anyOf", ()), *schema.get("oneOf", ())))
     )
-
-
-def _outcome(
-    rows: Sequence[FileRow],
-    results: Sequence[Mapping[str, Any]],
-    refused: list[FileRow],
-    last: FileRow | None = None,
-) -> ImportOutcome:
-    statuses = [result["status"] for result in results]
-    for row, result in zip(rows, results, strict=True):
-        if "error" in result:
-            refused.append(_refused(row, result["status"], result["error"]))
-    refused.sort(key=lambda row: row.line)
-    line, end = (last.line, last.end) if last else (0, 0)
-    return ImportOutcome(line, end, statuses.count(201), statuses.count(200), 0, refused)
-
-
-def _refused(row: FileRow, status: int, error: Mapping[str, Any]) -> FileRow:
-    faults = [Fault(fault["field"], fault["message"]) for fault in error["details"]]
-    if status == 404:
-        faults = [Fault("id", f"must name a record. {error['message']}")]
-    return FileRow(row.line, row.end, {}, faults or [Fault(ROW, error["message"])], row.id)
 
 
 def _refused_of(rows: Sequence[FileRow], refusal: RefusedRequest) -> FileRow:

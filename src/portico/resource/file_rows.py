@@ -293,6 +293,10 @@ class Columns:
         """The field of a column's name, in any case."""
         return name.lower() if name.lower() in self.all else name
 
+    def missing(self, row_id: int) -> Fault:
+        """The fault of a row that is to change a record which does not exist."""
+        return Fault(_ID, f"must be the id of {self.reference}; there is no {self.one} {row_id}")
+
     def place(self, fault: Fault) -> int:
         """The position of a fault's field among the columns; other names come last."""
         name = fault.field.partition(".")[0]

@@ -39,6 +39,7 @@ from portico.environment import Environment
 from portico.resource.changes import Changing, RulesTooSlow, carry_out, change_faults
 from portico.resource.compiled import Compiled
 from portico.resource.file_rows import ROW, FileRow, ImportOutcome, Named
+from portico.resource.files import columns_of
 from portico.resource.notes import IMPORTED, RecordsImported
 
 
@@ -452,7 +453,7 @@ def _applied(kind: Compiled, batch: list[FileRow], known: dict[int, Any], now: i
 
 def _change_faults(kind: Compiled, before: Any, row: FileRow, named: Named) -> list[Fault]:
     if before is None:
-        return [_missing(kind, row.id)]
+        return [columns_of(kind).missing(row.id)]
     faults = change_faults(kind, before, row.values)[:1]
     return faults or ([] if named.add(row.id) else [REPEATED_ID])
 
@@ -465,12 +466,8 @@ def _changes(kind: Compiled, before: Any, row: FileRow) -> dict[str, Any]:
     return {name: value for name, value in row.values.items() if name not in kept}
 
 
-def _missing(kind: Compiled, row_id: int) -> Fault:
-    return Fault("id", f"must be the id of {kind.an}; there is no {kind.words} {row_id}")
-
-
 def _refused(kind: Compiled, row: FileRow, error: PorticoError) -> FileRow:
-    faults = [_missing(kind, row.id)] if isinstance(error, NotFound) else [*error.details]
+    faults = [columns_of(kind).missing(row.id)] if isinstance(error, NotFound) else [*error.details]
     return FileRow(row.line, row.end, {}, faults or [Fault(ROW, error.message)], row.id)
 
 
