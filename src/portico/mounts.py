@@ -32,7 +32,7 @@ from portico.features.events.pages import audit, events, webhooks
 from portico.features.operations import pages as operations_pages
 from portico.features.operations import usage
 from portico.features.people import endpoints as people_endpoints
-from portico.features.people.pages import invitations, profile, recovery, users
+from portico.features.people.pages import account, invitations, users
 from portico.features.services import check, verify
 from portico.features.services.check import CheckResponder
 from portico.features.services.forward import ForwardResponder
@@ -76,8 +76,7 @@ SHOWING: tuple[PageRoute, ...] = (
 
 ACCOUNT: tuple[PageRoute, ...] = (
     *sign_in.PAGES,
-    *recovery.PAGES,
-    *profile.PAGES,
+    *account.PAGES,
     *security.PAGES,
     *LINKING,
     *devices.PAGES,

@@ -18,7 +18,7 @@ from portico.features.people.invitations import (
     renew,
     revoke,
 )
-from portico.features.people.pages.recovery import sent_page
+from portico.features.people.pages.account import sent_page
 from portico.features.people.passwords import chosen
 from portico.features.people.rules import Invitation
 from portico.features.people.storage import Invitations
