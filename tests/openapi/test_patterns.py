@@ -74,7 +74,7 @@ def test_a_text_matches_exactly_when_the_rule_accepts_it(name: str, text: str) -
 
 @pytest.mark.parametrize("name", WIDER)
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_the_rule_accepts_what_matches_but_for_the_alternatives_that_are_wider(
     name: str, data: st.DataObject
 ) -> None:
