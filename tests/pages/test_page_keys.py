@@ -70,6 +70,7 @@ async def test_key_lifetimes_are_bounded_by_the_setting(
         assert answer.status_code == 422
 
 
+@pytest.mark.one_engine
 async def test_key_has_a_page_for_its_owner_and_admins_alone(api: Api) -> None:
     user, somebody = await signed_in(api)
     await somebody.made(

@@ -30,11 +30,6 @@ SET_UP = {
 }
 
 
-@pytest.fixture
-def environ(each_database: dict[str, str]) -> dict[str, str]:
-    return each_database
-
-
 def steps(answer: httpx.Response) -> list[str]:
     """The first steps that an overview names."""
     assert answer.status_code == 200
@@ -62,7 +57,6 @@ async def test_first_steps_go_as_they_are_done(api: Api) -> None:
     assert steps(await admin.get("/sandbox")) == [KEY]
 
 
-@pytest.mark.one_engine
 async def test_first_steps_are_those_that_settings_and_the_account_leave(tmp_path: Path) -> None:
     settings = replace(settings_for(tmp_path, SET_UP), tls_cert=tmp_path / "cert.pem")
     async with Api(settings) as api:
