@@ -16,8 +16,6 @@ from portico.features.people.invitations import invite
 from portico.features.people.recovery import give_reset
 from signing_in import client_of
 
-pytestmark = pytest.mark.one_engine
-
 TEXT = "Grace\nHopper"
 SECRET = re.compile(r'<code id="secret">(\S+?)</code>')
 URL = "https://hooks.example.com/in"
@@ -28,11 +26,6 @@ HOOK = {"url": URL, "types": "user.created", "description": ""}
 PERSON = {"name": "Dora", "email": "dora@example.com", "role": "viewer", "plan": "free"}
 PRODUCT = {"f-name": "Lamp", "f-category": "light", "f-price": "12.50", "f-currency": "EUR"}
 PRODUCT |= {"f-stock_quantity": "3", "f-status": "draft", "f-description": ""}
-
-
-@pytest.fixture
-def environ(each_database: dict[str, str]) -> dict[str, str]:
-    return each_database
 
 
 async def begin(api: Api, admin: Visitor, kind: str) -> tuple[str, dict[str, Any]]:

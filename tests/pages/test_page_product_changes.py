@@ -4,19 +4,10 @@ import re
 from html import unescape
 from urllib.parse import parse_qsl
 
-import pytest
-
 from driving import Api
 from pages.visiting import said, signed_in
 from portico.features.catalogue.storage import Products
 from portico.features.events.audit import Audit, AuditFilter
-
-pytestmark = pytest.mark.one_engine
-
-
-@pytest.fixture
-def environ(each_database: dict[str, str]) -> dict[str, str]:
-    return each_database
 
 
 async def statuses(api: Api, *ids: int) -> list[str | None]:

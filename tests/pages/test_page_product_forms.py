@@ -12,8 +12,6 @@ from portico.features.catalogue.rules import MAX_IMAGES, Product
 from portico.features.catalogue.storage import Products
 from portico.features.events.audit import Audit, AuditFilter
 
-pytestmark = pytest.mark.one_engine
-
 FIELDS = {
     "f-name": "Desk lamp",
     "f-category": "lighting",
@@ -42,11 +40,6 @@ STORED: dict[str, Any] = {
     "images": '[{"url":"https://example.com/lamp.jpg","alt":"Lit"}]',
     "metadata": '{"colour":"brass","empty":""}',
 }
-
-
-@pytest.fixture
-def environ(each_database: dict[str, str]) -> dict[str, str]:
-    return each_database
 
 
 async def all_products(api: Api) -> list[Product]:
