@@ -29,6 +29,7 @@ FAULTY = [
     ("weight", 99.6, 422), ("weight", 1.0001, 422), ("weight", None, 400),
     ("active", 1, 400), ("colour", "green", 422), ("stage", "old", 422),
     ("day", "2026-02-30", 422), ("day", "20260201", 422), ("at", "2026-01-31", 422),
+    ("at", "0001-01-01T00:00:00+00:01", 422),
     ("contact", "ada", 422), ("site", "ftp://example.com", 422), ("currency", "XYZ", 422),
     ("code", "", 422), ("parent_id", 0, 422), ("parent_id", 99, 422), ("product_id", 99, 422),
     ("labels", {str(one): "" for one in range(6)}, 422), ("labels", {"a": 1}, 400),
@@ -52,6 +53,15 @@ async def test_every_field_is_shown_as_it_was_sent(api: Api) -> None:
     assert again.status_code == 200, again.text
     cleared = await caller.patch("/things/1", json={"rank": None, "price": None, "code": None})
     assert cleared.json()["data"]["rank"] is None
+
+
+@pytest.mark.one_engine
+async def test_a_year_has_four_digits(api: Api) -> None:
+    caller = await api.caller()
+    for at in ("0001-01-01T00:00:00.000Z", "0026-03-05T08:15:30.123Z", "9999-12-31T23:59:59.999Z"):
+        made = await caller.post("/things", json={"name": "n", "at": at})
+        assert made.status_code == 201, made.text
+        assert made.json()["data"]["at"] == at
 
 
 @pytest.mark.one_engine

@@ -20,6 +20,7 @@ _MOMENT = re.compile(
 )
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_START_OF_1 = -62_135_596_800_000
 _END_OF_9999 = 253_402_300_800_000
 
 
@@ -30,7 +31,7 @@ def moment(text: str) -> int:
         if not _MOMENT.fullmatch(text):
             raise ValueError  # noqa: TRY301 - as for a day that is none
         at = (datetime.fromisoformat(text.upper()) - _EPOCH) // timedelta(milliseconds=1)
-        if at >= _END_OF_9999:
+        if not _START_OF_1 <= at < _END_OF_9999:
             raise ValueError  # noqa: TRY301 - as above
     except ValueError:
         raise BrokenRule("must be a time such as 2027-01-31T08:15:30Z") from None

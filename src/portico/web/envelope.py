@@ -94,7 +94,8 @@ _FRACTIONS = tuple(f".{rest:03d}Z" for rest in range(1000))
 
 @lru_cache(maxsize=4096)
 def _to_the_second(seconds: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    written = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return written.zfill(19)  # glibc writes years before 1000 without zeros
 
 
 def timestamp(milliseconds: int) -> str:
