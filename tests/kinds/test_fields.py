@@ -163,7 +163,7 @@ async def test_references_are_cleared_deleted_or_refuse(api: Api) -> None:
 @pytest.mark.parametrize(
     ("word", "status", "told"),
     [("conflict", 409, "It is so."), ("forbidden", 403, "Not you."), ("fail", 500, None),
-     ("broken", 500, None)],
+     ("broken", 500, None), ("cancelled", 500, None)],
 )  # fmt: skip
 async def test_what_a_rule_raises_refuses_the_change(
     api: Api, word: str, status: int, told: str | None

@@ -368,6 +368,16 @@ async def test_file_that_changes_records_is_stored_after_the_last_row_of_a_kille
 
 
 @pytest.mark.one_engine
+@pytest.mark.parametrize("word", ["fail", "cancelled"])
+async def test_rule_with_a_fault_of_its_own_ends_its_file_and_no_other(api: Api, word: str) -> None:
+    _, editor = await signed_in(api, "editor")
+    _, page = await send_things(editor, {"name": "a"}, {"name": "b", "order": word})
+    assert said(page).startswith("Something went wrong.")
+    _, page = await send_things(editor, {"name": "c"})
+    assert "1 row can be imported" in page.text
+
+
+@pytest.mark.one_engine
 async def test_import_is_that_of_its_kind_alone(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     path, _ = await send_things(editor, {"name": "Lamp"})

@@ -259,6 +259,11 @@ class Changing:
                 f"The rules of {kind.many} took longer than {RULE_SECONDS:g} seconds; nothing was"
                 " changed."
             ) from error
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise RuleError(f"a rule of {kind.many} awaited what it had cancelled") from error
         except declared.Refused as error:
             raise Invalid(
                 "The change was refused.", [Fault(*pair) for pair in error.fields.items()]

@@ -1,6 +1,7 @@
 """A kind with every sort of field, and one that refers to it in each way."""
 
 import datetime as dt
+from asyncio import CancelledError
 from decimal import Decimal
 
 from portico.kinds import (
@@ -87,6 +88,8 @@ async def obey(change, before, after):
         raise Forbidden("Not you.")
     if word == "fail":
         raise ZeroDivisionError("secret")
+    if word == "cancelled":
+        raise CancelledError
     if word == "sleep":
         import asyncio
 
