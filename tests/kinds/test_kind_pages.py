@@ -1,5 +1,6 @@
 """The dashboard's pages of kinds that files declare."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,26 @@ class Note(Record):
 notes = Kind(Note, one="note", many="notes", files=False, delete=False)
 """
 """Its fields are called like parts of forms."""
+
+FOLLOWED = """
+import asyncio
+from portico.kinds import Kind, Record, text
+
+class Note(Record):
+    word: str = text(1, 40)
+
+notes = Kind(Note, one="note", many="notes", writers=["editor"])
+under_way = set()
+most = 0
+
+@notes.after_commit
+async def tell(portico, before, after):
+    global most
+    under_way.add(after.id)
+    most = max(most, len(under_way))
+    await asyncio.sleep(0.5)
+    under_way.remove(after.id)
+"""
 
 
 async def create(visitor: Visitor, **changed: str) -> str:
@@ -375,6 +396,18 @@ async def test_rule_with_a_fault_of_its_own_ends_its_file_and_no_other(api: Api,
     assert said(page).startswith("Something went wrong.")
     _, page = await send_things(editor, {"name": "c"})
     assert "1 row can be imported" in page.text
+
+
+async def test_import_does_not_outrun_what_follows_its_rows(tmp_path: Path) -> None:
+    (tmp_path / "kinds").mkdir()
+    (tmp_path / "kinds" / "notes.py").write_text(FOLLOWED)
+    async with Api(settings_for(tmp_path, {"PORTICO_KINDS": str(tmp_path / "kinds")})) as api:
+        _, editor = await signed_in(api, "editor")
+        await editor.get("/notes/import")
+        path, _ = await checked(editor, lines(*[{"word": "a"}] * 3000), to="/notes/import")
+        await editor.post(path, do="store")
+        assert (await ended(api)).inserted == 3000
+        assert 1000 < sys.modules["portico_kinds.notes"].most < 2000
 
 
 @pytest.mark.one_engine

@@ -348,6 +348,16 @@ async def _followed(
         log.exception("What follows a change of %s failed.", kind.many)
 
 
+MOST_UNDER_WAY = 1_000
+"""With how many followers under way an import waits before its next batch."""
+
+
+async def followers_behind() -> None:
+    """Gives followers a second to end where there are many. Not longer: some may never end."""
+    if len(_under_way) > MOST_UNDER_WAY:
+        await asyncio.wait(_under_way, timeout=1)
+
+
 async def followers_ended(seconds: float) -> None:
     """Waits for followers that are under way, at most so long; ends those that take longer."""
     if _under_way:

@@ -36,7 +36,13 @@ from portico.core.times import SECOND
 from portico.data.database import Database, Transaction
 from portico.data.table import Table, json_form
 from portico.environment import Environment
-from portico.resource.changes import Changing, RulesTooSlow, carry_out, change_faults
+from portico.resource.changes import (
+    Changing,
+    RulesTooSlow,
+    carry_out,
+    change_faults,
+    followers_behind,
+)
 from portico.resource.compiled import Compiled
 from portico.resource.file_rows import ROW, FileRow, ImportOutcome, Named
 from portico.resource.files import columns_of
@@ -245,6 +251,7 @@ async def store_in_batches(
             async for outcome in _in_turn(env, kind, batch, by, end):
                 stored = stored or bool(outcome.inserted or outcome.updated)
                 yield outcome
+                await followers_behind()
     finally:
         if stored:
             await env.change(by.without_principal, partial(announce, env, name, MAX_ID))
