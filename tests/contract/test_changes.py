@@ -180,11 +180,19 @@ async def test_an_ended_session_neither_stores_nor_discards_an_upload(
         (upload,) = await api.live[Uploads].all()
         return upload.state == "checked"
 
-    sent = await take_in(api.live, editor.id, "products", "a.ndjson", chunks(), by, updates=False)
+    sent = await take_in(
+        api.live, editor.id, "products", "a.ndjson", chunks(), by, updates=lambda: False
+    )
     await eventually(checked, "the check")
     with pytest.raises(AuthenticationRequired):
         await take_in(
-            api.live, editor.id, "products", "b.ndjson", chunks(ends=True), by, updates=False
+            api.live,
+            editor.id,
+            "products",
+            "b.ndjson",
+            chunks(ends=True),
+            by,
+            updates=lambda: False,
         )
     async with api.unchanged():
         with pytest.raises(AuthenticationRequired):

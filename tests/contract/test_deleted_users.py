@@ -68,7 +68,9 @@ async def live_fully(api: Api, user_id: int) -> None:
     key = {"name": "Canary key", "type": "live", "networks": [NETWORK]}
     assert (await caller.post("/api-keys", json=key)).status_code == 201
     await api.caller(user=user, key_type="test")  # and so a mirror user in the sandbox
-    await take_in(api.live, user.id, "products", "canary.ndjson", a_file(), by, updates=False)
+    await take_in(
+        api.live, user.id, "products", "canary.ndjson", a_file(), by, updates=lambda: False
+    )
     provider = Provider(
         name="corp", issuer="https://idp.test", client_id="p", client_secret="-", label="Corp"
     )

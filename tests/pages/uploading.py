@@ -27,12 +27,13 @@ async def send(
     to: str = "/products/import",
     **fields: str,
 ) -> httpx.Response:
-    """The form with a file, as a browser sends it: its fields first."""
-    sent = {"csrf": visitor.csrf, **fields}
+    """The form with a file, as a browser sends it: in the order of the page."""
+    around = {"csrf": visitor.csrf} | fields
+    parts: dict[str, Any] = {key: (None, value) for key, value in around.items() if value}
+    csrf = parts.pop("csrf", None)
     return await visitor.client.post(
         DASHBOARD + to,
-        data={key: value for key, value in sent.items() if value},
-        files={"file": (name, content)},
+        files=({"csrf": csrf} if csrf else {}) | {"file": (name, content)} | parts,
         headers={"origin": ORIGIN},
     )
 

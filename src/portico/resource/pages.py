@@ -357,7 +357,7 @@ class KindPages:
                 form.file.name,
                 form.file.chunks(),
                 await visit.by(),
-                updates=form.has("update"),
+                updates=lambda: form.has("update"),  # a field behind the file
             )
         except (Unreadable, PayloadTooLarge) as error:
             raise Invalid(error.message) from error

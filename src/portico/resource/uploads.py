@@ -209,11 +209,11 @@ async def take_in(
     chunks: AsyncIterable[bytes],
     by: Author,
     *,
-    updates: bool,
+    updates: Callable[[], bool],
 ) -> Upload:
     """Receives a file of a kind's records, to be checked by the job. If it does not arrive
-    completely, nothing is kept. Raises `Conflict` for more than `MAX_WAITING` files,
-    `PayloadTooLarge`, `Unavailable`, and what `chunks` raises."""
+    completely, nothing is kept; `updates` is asked once it has. Raises `Conflict` for more than
+    `MAX_WAITING` files, `PayloadTooLarge`, `Unavailable`, and what `chunks` raises."""
     own = [one for one in await env[Uploads].all() if one.account_id == account_id]
     waiting = [one for one in own if one.state in WAITING and not await is_lost(env, one)]
     if len(waiting) >= MAX_WAITING:
@@ -227,7 +227,8 @@ async def take_in(
             actor, now = change.by.actor, change.now
             await change.check()
             change.noted_elsewhere()
-            sent = Upload(0, token, kind, account_id, actor, name, updates, size, "checking", now)
+            updating = updates()
+            sent = Upload(0, token, kind, account_id, actor, name, updating, size, "checking", now)
             return await env[Uploads].add(change.tx, sent)
 
         upload = await env.change(by, work)

@@ -207,19 +207,25 @@ _BROKEN = "The file was not received completely. Upload it again."
 
 
 async def read_file_form(content_type: str | None, body: AsyncGenerator[bytes, None]) -> Form:
-    """The fields before the file; `Form.file` streams the file itself. Raises
-    `UnsupportedMediaType`, or `Unreadable` for a malformed form."""
+    """The fields before the file; `Form.file` streams the file itself, and then reads the fields
+    behind it. Raises `UnsupportedMediaType`, or `Unreadable` for a malformed form."""
     media, options = parse_options_header(content_type or "")
     if media.lower() != CONTENT_TYPE or not options.get("boundary"):
         raise UnsupportedMediaType(f"Send the form as {CONTENT_TYPE}.")
     events = _events(options["boundary"], body)
     sent: dict[str, list[str]] = {}
+    name = await _fields(events, sent)
+    return Form(sent, None if name is None else SentFile(name, events, sent))
+
+
+async def _fields(events: AsyncGenerator[Any, None], sent: dict[str, list[str]]) -> str | None:
+    """Adds the next fields to `sent`, up to a file, whose name it returns, or to the form's end."""
     size = 0
     async for part in events:
         if not isinstance(part, MultipartSegment):
             continue
         if part.filename is not None:
-            return Form(sent, SentFile(part.filename, events))
+            return str(part.filename)
         value = b""
         async for data in events:
             if data is None or isinstance(data, MultipartSegment):
@@ -229,7 +235,7 @@ async def read_file_form(content_type: str | None, body: AsyncGenerator[bytes, N
             if size > AROUND_BYTES:
                 raise Unreadable("The form is too large beside its file.")
         sent.setdefault(part.name, []).append(_text(value))
-    return Form(sent)
+    return None
 
 
 def _text(value: bytes) -> str:
@@ -256,18 +262,22 @@ async def _events(boundary: str, body: AsyncGenerator[bytes, None]) -> AsyncGene
 
 
 class SentFile:
-    """The file at the end of a form."""
+    """The file of a form."""
 
-    def __init__(self, name: str, events: AsyncGenerator[Any, None]) -> None:
-        """`name` is the file name that the sender gave."""
+    def __init__(
+        self, name: str, events: AsyncGenerator[Any, None], sent: dict[str, list[str]]
+    ) -> None:
+        """`name` is the file name that the sender gave; fields behind the file go to `sent`."""
         name = name.replace("\\", "/").rpartition("/")[2][-_MAX_NAME:]
         self.name = "" if text_fault(name) else name
         self._events = events
+        self._sent = sent
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The file's bytes as they arrive. Raises `Unreadable` if the upload breaks off."""
         async for data in self._events:
             if data is None:
+                await _fields(self._events, self._sent)
                 return
             if not isinstance(data, MultipartSegment):
                 yield bytes(data)
