@@ -31,10 +31,18 @@ def moment(text: str) -> int:
         if not _MOMENT.fullmatch(text):
             raise ValueError  # noqa: TRY301 - as for a day that is none
         at = (datetime.fromisoformat(text.upper()) - _EPOCH) // timedelta(milliseconds=1)
-        if not _START_OF_1 <= at < _END_OF_9999:
+        if at >= _END_OF_9999:
             raise ValueError  # noqa: TRY301 - as above
     except ValueError:
         raise BrokenRule("must be a time such as 2027-01-31T08:15:30Z") from None
+    return at
+
+
+def storable(text: str) -> int:
+    """As `moment`, but not before year 1 in UTC, which no answer could show."""
+    at = moment(text)
+    if at < _START_OF_1:
+        raise BrokenRule("must not be before 0001-01-01T00:00:00Z")
     return at
 
 

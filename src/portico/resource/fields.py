@@ -27,7 +27,7 @@ from portico.core.money import (
 )
 from portico.core.rules import Between, Measured, OneOf, Trimmed
 from portico.core.text import web_url
-from portico.core.times import moment
+from portico.core.times import moment, storable
 from portico.core.users import email
 from portico.web.envelope import encode, timestamp
 from portico.web.fields import Boolean, Integer, Items, Number, Text, Texts
@@ -501,7 +501,7 @@ class MomentField(Field):
     shown = "timestamp({})"
 
     def reader(self) -> FieldKind:
-        return Text(moment)  # a text is stored as a number
+        return Text(storable)  # a text is stored as a number
 
     def show(self, stored: Any) -> Any:
         return timestamp(stored)

@@ -10,7 +10,7 @@ from portico.core.money import CURRENCIES, MAX_PRICE, UNITS_PER_ONE, currency, p
 from portico.core.networks import network
 from portico.core.rules import Between, Measured, OneOf, Trimmed
 from portico.core.text import MAX_URL_LENGTH, web_url
-from portico.core.times import moment
+from portico.core.times import moment, storable
 
 _SPACE = r"\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _MARK = rf"[^{_SPACE}\u0000]"
@@ -114,6 +114,7 @@ _FACTS: dict[Rule, Facts] = {
         "description": "An address or a network (CIDR) without bits set after its prefix.",
     },
     moment: {"format": "date-time", "description": "RFC 3339, with at most nine decimals."},
+    storable: {"format": "date-time", "description": "RFC 3339, with at most nine decimals."},
     currency: {"enum": sorted(CURRENCIES), "description": "An ISO 4217 code."},
     price_units: {
         "minimum": 0,
