@@ -87,7 +87,7 @@ def test_help_and_a_wrong_command_line_load_little(tmp_path: Path) -> None:
         assert {name for name in modules if name.startswith(slow)} == set(), words
 
 
-def test_one_look_up_or_one_wrong_value_loads_no_server(tmp_path: Path) -> None:
+def test_command_that_looks_something_up_loads_no_server(tmp_path: Path) -> None:
     for words, modules in loaded(tmp_path / "told", VALUES).items():
         assert modules & HEAVY == set(), words
 

@@ -207,7 +207,7 @@ BAD_KEYS: dict[str, Any] = {
 
 
 @pytest.mark.one_engine
-async def test_unfit_keys_are_not_registered(api: Api) -> None:
+async def test_client_with_unfit_keys_is_refused(api: Api) -> None:
     admin = await api.caller("admin")
     async with api.unchanged():
         for name, keys in BAD_KEYS.items():

@@ -55,7 +55,7 @@ def test_a_restart_of_the_server_loses_no_event(
     assert [event["id"] for event in told] == [told[0]["id"] + n for n in range(4)]
 
 
-def test_each_is_forwarded_signed_with_the_secret_that_is_printed(running: Running) -> None:
+def test_forwarded_events_are_signed_with_the_secret_that_is_printed(running: Running) -> None:
     with (
         received() as receiver,
         listening(running.installation, "--forward-to", f"http://localhost:{receiver.port}/hook")

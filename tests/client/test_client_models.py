@@ -85,7 +85,7 @@ def test_generated_modules_and_the_reference_are_current(document: Any) -> None:
     assert kept == reference, "run clients/python/reference.py"
 
 
-def test_every_shape_of_the_resources_is_here(document: Any) -> None:
+def test_client_has_every_shape_of_the_api(document: Any) -> None:
     shapes = named([*operations(document).values(), document["webhooks"]], document)
     own = {name for name in shapes if not name.endswith(ERRORS) and not name.startswith(ENVELOPES)}
     assert own - BATCHES - BY_HAND <= {source.partition(".")[0] for source in SHAPES}

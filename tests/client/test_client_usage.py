@@ -60,7 +60,7 @@ def test_every_call_has_the_type_that_it_gives(client: Client) -> None:
     assert_type(client.api_keys.rotate(), RotatedKey)
 
 
-def test_what_is_wrong_is_seen_before_it_runs(client: Client) -> None:
+def test_type_checker_finds_wrong_calls_of_the_client(client: Client) -> None:
     with pytest.raises(TypeError):
         client.products.create(name="Lamp", category="light", price=1.5)  # type: ignore[arg-type]
     with pytest.raises(TypeError):

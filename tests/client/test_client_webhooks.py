@@ -49,7 +49,7 @@ def test_the_time_is_that_of_the_machine_and_a_body_is_bytes() -> None:
 
 
 @pytest.mark.parametrize("secret", [None, [None], SECRET.encode()])
-def test_what_is_no_text_is_no_secret(secret: Any) -> None:
+def test_secret_that_is_no_text_is_refused(secret: Any) -> None:
     with pytest.raises(ValueError, match="a webhook's secret"):
         verify_webhook(BODY, signed(), secret, clock=clock)
 

@@ -28,7 +28,7 @@ README = Document(TYPESCRIPT / "README.md", (TYPESCRIPT / "README.md").read_text
 pytestmark = one_worker
 
 
-def test_its_own_tests_pass(library: Path) -> None:
+def test_typescript_clients_own_tests_pass(library: Path) -> None:
     tested = run(library, "node", "--test", *map(str, sorted(library.glob("test/*.test.js"))))
     assert " fail 0\n" in tested
     assert " skipped 0\n" in tested

@@ -176,7 +176,7 @@ def test_every_kind_has_its_bound() -> None:
     assert set(ROWS) == set(Aging)
 
 
-async def test_all_that_is_old_goes_in_batches_and_the_rest_stays(api: Api) -> None:
+async def test_tidying_removes_old_rows_in_batches_and_keeps_the_rest(api: Api) -> None:
     ids, stays = await owners(api), [0, 0, 1, 2]
     for kind, (_, bound) in ROWS.items():
         await fill(api, kind, ids, [bound - 1 - n % 5 for n in range(OLD)])
@@ -207,7 +207,7 @@ async def test_all_that_is_old_goes_in_batches_and_the_rest_stays(api: Api) -> N
         assert await ages(api, kind) == [bound + later for later in stays], kind
 
 
-async def test_what_is_old_is_found_by_the_index_of_its_age(api: Api) -> None:
+async def test_tidying_finds_old_rows_by_the_index_of_their_age(api: Api) -> None:
     engine, ids = api.live.db.engine, await owners(api)
     explain = {"sqlite": "EXPLAIN QUERY PLAN ", "postgres": "EXPLAIN "}[engine]
     for kind, (_, bound) in ROWS.items():

@@ -56,7 +56,7 @@ async def test_every_field_is_shown_as_it_was_sent(api: Api) -> None:
 
 
 @pytest.mark.one_engine
-async def test_a_year_has_four_digits(api: Api) -> None:
+async def test_time_before_the_year_1000_is_answered_with_four_digits(api: Api) -> None:
     caller = await api.caller()
     for at in ("0001-01-01T00:00:00.000Z", "0026-03-05T08:15:30.123Z", "9999-12-31T23:59:59.999Z"):
         made = await caller.post("/things", json={"name": "n", "at": at})

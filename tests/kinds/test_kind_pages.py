@@ -411,7 +411,7 @@ async def test_import_does_not_outrun_what_follows_its_rows(tmp_path: Path) -> N
 
 
 @pytest.mark.one_engine
-async def test_import_is_that_of_its_kind_alone(api: Api) -> None:
+async def test_upload_is_found_at_its_own_kind_alone(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     path, _ = await send_things(editor, {"name": "Lamp"})
     for many in ("orders", "products"):

@@ -6,7 +6,7 @@ from pathlib import Path
 from operating import Installation
 
 
-def test_it_prints_the_document_asked_for_without_preparing_anything(
+def test_openapi_command_prints_a_document_and_prepares_nothing(
     tmp_path: Path,
 ) -> None:
     installation = Installation(tmp_path)

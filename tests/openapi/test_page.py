@@ -153,7 +153,7 @@ async def test_it_is_served_to_anyone_with_all_that_it_needs(api: Api) -> None:
         assert (again.status_code, again.content) == (304, b"")
 
 
-async def test_what_it_does_not_have_is_told_by_a_page_to_anyone(api: Api) -> None:
+async def test_reference_answers_unknown_paths_with_a_page_to_anyone(api: Api) -> None:
     sandbox = "https://localhost:8443/sandbox/v1"
     for base, path in ((ADDRESS, "nothing"), (sandbox, "list_users/more"), (ADDRESS, "%00")):
         address = f"{base}/docs/{path}"

@@ -358,7 +358,9 @@ NO_HTTP = "its answer is not valid HTTP"
     ids=["reset", "closed", "provisional", "SSH", "NUL", "no status", "version", "long header",
          "many headers", "length", "lengths"],
 )  # fmt: skip
-async def test_what_is_no_answer_is_a_failure_at_once(answer: bytes | Answer, why: str) -> None:
+async def test_delivery_fails_at_once_if_the_answer_is_no_http(
+    answer: bytes | Answer, why: str
+) -> None:
     assert refused(await answered(answer)) == why
 
 

@@ -74,7 +74,7 @@ RULES: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.one_engine
-async def test_role_and_rule_decide(api: Api) -> None:
+async def test_verify_answers_by_role_and_rule(api: Api) -> None:
     service = await asker(api)
     callers = {role: await api.caller(role) for role in ("viewer", "support", "editor", "admin")}
     for role, check, code in RULES:

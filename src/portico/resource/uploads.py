@@ -352,7 +352,7 @@ class ProcessUploads:
         self._clear({one.token for one in uploads if one.state in WAITING})
         for upload in uploads:
             if upload.under_way and exists(path_of(self._env, upload)):
-                acting_for.set(upload.account_id)  # so that the account sees the stored products
+                acting_for.set(upload.account_id)  # so that the account sees what is stored
                 await self._take(upload)
 
     def _clear(self, known: set[str]) -> None:
