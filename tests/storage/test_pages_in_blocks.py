@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from driving import NOON
 from portico.data.database import Database
 from portico.data.filtered_totals import BLOCK
-from portico.data.listing import DEEP
-from portico.features.catalogue.products import ProductFilter
+from portico.data.listing import DEEP, Listing, Order
+from portico.features.catalogue.products import PRODUCTS, ProductFilter
 from portico.features.catalogue.rules import STATUSES
 from portico.features.catalogue.storage import Products
 from storage.recording import recorded
@@ -108,6 +108,31 @@ async def test_every_page_of_a_filter_is_that_of_a_plain_list(
             assert [each.id for each in page.rows] == wanted[offset : offset + limit]
             assert page.total == len(wanted)
         await change(database, made, changes)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(
+    "order", [Order("id", descending=False), *(Order("price", way) for way in (False, True))]
+)
+async def test_page_in_another_order_is_that_of_a_plain_list(
+    filled: tuple[Database, dict[int, str]], order: Order
+) -> None:
+    """However many fit the filter."""
+    database, made = filled
+    listing = Listing(database, PRODUCTS.listing, in_blocks=True)
+    for where, kept, status in (("TRUE", "TRUE", None), ("status = 'active'", None, "active")):
+        wanted = sorted(
+            (key for key in made if status in (None, made[key])),
+            key=lambda key: (price(key) if order.column == "price" else 0, key),
+            reverse=order.descending,
+        )
+        for offset in (0, DEEP + 1, len(wanted) - 60):
+            page = await listing.page(where, {}, order=order, offset=offset, limit=25, kept=kept)
+            after = await listing.page(
+                where, {}, order=order, offset=0, limit=25, behind=page.next, kept=kept
+            )
+            found = [each.id for each in (*page.rows, *after.rows)]
+            assert found == wanted[offset : offset + 50], offset
 
 
 @pytest.mark.usefixtures("few")

@@ -69,6 +69,11 @@ class Order(msgspec.Struct, frozen=True):
     descending: bool
     indexed: bool = False
 
+    @property
+    def newest_first(self) -> bool:
+        """Whether it is by id, highest first: the order in which blocks of ids are read."""
+        return self.column == "id" and self.descending
+
     def clause(self, table: str = "") -> str:
         """The ORDER BY terms; `table` is put before every column."""
         way = "DESC" if self.descending else "ASC"
@@ -171,9 +176,8 @@ class Listing(Generic[R]):
         in_blocks: bool = False,
         count_limit: int | None = None,
     ) -> None:
-        """`in_blocks`: whether `list_blocks` counts the table; then its lists are by id, highest
-        first. `count_limit` is the most rows to count for a filter without a kept total; pages by
-        offset end there too."""
+        """`in_blocks`: whether `list_blocks` counts the table. `count_limit` is the most rows to
+        count for a filter without a kept total; pages by offset end there too."""
         self._db = db
         self._table = table
         self._in_blocks = in_blocks
@@ -253,7 +257,7 @@ class Listing(Generic[R]):
             rows = await self._db.all(self._near(where, order, counts), bounds)
             if rows:
                 return Page(self._table.read_all(row[1:] for row in rows), rows[0][0])
-        if self._in_blocks:
+        if self._in_blocks and order.newest_first:
             rows = await self._db.slow.all(self._in_block(where, order, kept), bounds)
             return Page(self._items(rows), rows[0][0])
         rows = await self._db.slow.all(self._anywhere(where, order, counts), bounds)
@@ -287,10 +291,11 @@ class Listing(Generic[R]):
         """The rows of a page; `total` is how many rows match, or did when last counted."""
         by_id = False
         if self._in_blocks and total > self._many:
-            recent = self._recent(where, order, counts, behind=behind)
-            rows = await self._db.slow.all(recent, bounds)
-            if len(rows) == bounds["limit"] and rows[0][2] is not None:
-                return rows
+            if order.newest_first:
+                recent = self._recent(where, order, counts, behind=behind)
+                rows = await self._db.slow.all(recent, bounds)
+                if len(rows) == bounds["limit"] and rows[0][2] is not None:
+                    return rows
             if self._db.engine == "sqlite" and not order.indexed:
                 every = (await self._db.all(self._kept("TRUE")))[0]
                 by_id = total * MANY > every[0]
