@@ -114,7 +114,7 @@ async def run(
         except PorticoError:
             for item in some:
                 try:
-                    results += await _together(env, kind, [item], upsert_by, by, named=False)
+                    results += await _together(env, kind, [item], upsert_by, by)
                 except PorticoError as error:
                     if status_of(type(error)) not in _OF_AN_ITEM:
                         raise
@@ -139,11 +139,12 @@ async def _together(
     upsert_by: str | None,
     by: Author,
     *,
-    named: bool = True,
+    named: bool = False,
 ) -> list[BatchResult]:
     """Stores all items or none. Raises `PorticoError`, whose faults name the item if `named`."""
 
     async def work(changing: Changing) -> list[BatchResult]:
+        changing.in_bulk = named
         made = []
         for number, item in enumerate(items):
             try:
@@ -193,7 +194,7 @@ def route(kind: Compiled) -> BodyRoute[Any]:
 
         by = request.answering(reply)
         if body.atomic:
-            return reply(await _together(env, kind, body.items, upsert_by, by))
+            return reply(await _together(env, kind, body.items, upsert_by, by, named=True))
         made = await run(env, kind, body.items, upsert_by, request.by)
 
         async def keep(change: Change) -> list[BatchResult]:
