@@ -7,8 +7,11 @@ from portico.limits.protocol import ACCOUNT, ADDRESS
 from portico.web.routing import PUBLIC_BODY_LIMIT
 from signing_in import (
     AUTH,
+    CHALLENGE,
+    VERIFIER,
     Visitor,
     client_of,
+    code_of,
     login_of,
     named,
     oauth_refused,
@@ -118,3 +121,39 @@ async def test_a_client_counts_for_its_owner_once_and_not_for_its_address(api: A
         answer = await visitor.form("revoke", {"token": "x"}, basic=wrong)
         oauth_refused(answer, 401, "invalid_client")
     assert await api.live.limiter.used((ADDRESS, HERE), api.clock.now) == (2, 2)
+
+
+async def test_public_client_counts_for_the_user_of_a_good_code_or_refresh_token(api: Api) -> None:
+    user = await api.account(plan=TINY)
+    till, other = [await client_of(api.live, public=True) for _ in range(2)]
+    visitor, basic = Visitor(api, HERE), (till.client.client_id, "")
+
+    async def used() -> tuple[int, int]:
+        limiter, now = api.live.limiter, api.clock.now
+        of_user = await limiter.used((ACCOUNT, user.id), now)
+        return of_user[0], (await limiter.used((ADDRESS, HERE), now))[0]
+
+    codes = [await code_of(api.live, till.client, user, challenge=CHALLENGE) for _ in range(2)]
+    first = await visitor.exchange(till, codes[0], code_verifier=VERIFIER)
+    assert (first.headers["x-ratelimit-limit"], await used()) == ("3", (1, 0))
+    form = {"grant_type": "refresh_token", "refresh_token": first.json()["refresh_token"]}
+    oauth_refused(await visitor.form("token", {**named(other), **form}), 400, "invalid_grant")
+    assert await used() == (1, 1)
+    second = await visitor.form("token", form, basic=basic)
+    assert (second.status_code, await used()) == (200, (2, 1))
+    last = second.json()["refresh_token"]
+    assert (await visitor.form("revoke", {**named(till), "token": last})).status_code == 200
+    for spent in (codes[0], "oac_guessed"):
+        answer = await visitor.exchange(till, spent, code_verifier=VERIFIER)
+        oauth_refused(answer, 400, "invalid_grant")
+    oauth_refused(await visitor.renew(till, last), 400, "invalid_grant")
+    assert await used() == (2, 5)
+    assert (await visitor.exchange(till, codes[1], code_verifier=VERIFIER)).status_code == 200
+    more = await visitor.exchange(till, codes[1], code_verifier=VERIFIER)
+    oauth_refused(more, 400, "invalid_grant")
+    assert await used() == (3, 6)
+    another = await code_of(api.live, till.client, user, challenge=CHALLENGE)
+    async with api.unchanged():
+        limited = await visitor.exchange(till, another, code_verifier=VERIFIER)
+        oauth_refused(limited, 429, "temporarily_unavailable")
+    assert await used() == (3, 6)

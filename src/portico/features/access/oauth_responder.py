@@ -21,6 +21,7 @@ from portico.core.text import text_fault
 from portico.features.access.clients import Unproven, authenticate_client, note_refusal
 from portico.features.access.programs import authenticate_by_assertion
 from portico.features.access.schemas import OAuthError
+from portico.features.access.tokens import user_of
 from portico.features.people.storage import Users
 from portico.web import throttle
 from portico.web.api_responder import no_endpoint
@@ -58,20 +59,21 @@ class OAuthResponder:
         # Without a client to count against, the address must be within its limit before the body
         # is read.
         named = await _basic_client(request)
-        if named is None:
+        proven = None if named is None or named.public else named
+        if proven is None:
             await throttle.check_address(request)
         else:
-            await _count(request, named)
+            await _count(request, proven, {})
         try:
             body = await request.read_body(PUBLIC_BODY_LIMIT)
             parameters = _parameters(request, body, endpoint.route.form)
             client = await _client(request, parameters, named)
         except PorticoError as error:
-            if named is None:
+            if proven is None:
                 await _count_failure(request, error)
             raise
-        if named is None:
-            await _count(request, client)
+        if proven is None:
+            await _count(request, client, parameters)
         request.body = _as_form(endpoint.route.form, parameters)
         request.client = client
         reply = await endpoint.handler(request)
@@ -141,19 +143,22 @@ async def _client(request: Request, parameters: Mapping[str, str], named: Client
     return await authenticate_client(request.environment, client_id, secret)
 
 
-async def _count(request: Request, client: Client) -> None:
-    """Counts a request against the client's owner, or for a public client against the address,
-    since anyone can claim to be a public client."""
+async def _count(request: Request, client: Client, parameters: Mapping[str, str]) -> None:
+    """Counts a request against the client's owner. For a public client, which anyone can claim to
+    be, against the user whose code or refresh token it sends, or else against the address."""
     env = request.environment
     request.now = env.clock()  # as in `_count_failure`
+    user_id = client.user_id
     if client.public:
+        code, refresh_token = parameters.get("code"), parameters.get("refresh_token")
+        user_id = await user_of(env, client, code, refresh_token)
+    payer = await env[Users].get(user_id) if user_id else None
+    if payer is not None:
+        await throttle.account(request, payer.id, payer.plan)
+    elif client.public:
         await throttle.address(request)
-        return
-    owner = await env[Users].get(client.user_id) if client.user_id else None
-    if owner is not None:
-        await throttle.account(request, owner.id, owner.plan)
-        return
-    await throttle.client(request, client.id)
+    else:
+        await throttle.client(request, client.id)
 
 
 def missing_parameter(name: str) -> AuthorizationRefused:

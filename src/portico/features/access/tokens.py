@@ -358,6 +358,20 @@ def refreshable(env: Environment, owned: OwnedToken, now: int) -> bool:
     return owned.grant.revoked_at is None and now < refresh_end(env, owned)
 
 
+async def user_of(
+    env: Environment, client: Client, code: str | None, refresh_token: str | None
+) -> int | None:
+    """The user of a client's code or refresh token, if either is still good."""
+    now, grants = env.clock(), env[Grants]
+    found = await grants.code(digest(code)) if code else None
+    if found and found.client_row_id == client.id and not found.grant_id and now < found.expires_at:
+        return found.user_id
+    owned = await grants.by_refresh(digest(refresh_token)) if refresh_token else None
+    if owned and owned.grant.client_row_id == client.id and refreshable(env, owned, now):
+        return owned.grant.user_id
+    return None
+
+
 def _family_end(env: Environment, grant: Grant) -> int:
     return grant.created_at + env.settings.refresh_family_days * DAY
 
