@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import ts from "typescript";
 
 const CHAPTERS = {
-  "Calling the API": ["client", "resources", "calls", "api_keys", "webhooks", "listing"],
+  "Calling the API": ["client", "resources", "managing", "calls", "api_keys", "webhooks", "listing"],
   "Events as they happen": ["events", "streams"],
   "Ways to sign in": ["credentials"],
   "Signing users in by OAuth": ["oauth"],

@@ -5,10 +5,14 @@ import { test } from "node:test";
 import * as portico from "@portico/client";
 import { reference } from "../reference.js";
 
-const kept = readFileSync(new URL("../docs/reference.md", import.meta.url), "utf8");
+const text = (path) => readFileSync(new URL(path, import.meta.url), "utf8");
+const kept = text("../docs/reference.md");
 
 test("the reference is what the comments make", () => assert.equal(kept, reference(), "run: node reference.js"));
 
 test("the reference has everything that can be imported", () => {
-  for (const name of Object.keys(portico)) assert.match(kept, new RegExp(`^(### ${name}\\b|\\*\\*\`${name}\`)`, "m"));
+  const types = [...text("../src/index.ts").matchAll(/^export type \{([^}]+)\}/gm)].flatMap(([, names]) => names.split(","));
+  for (const name of [...Object.keys(portico), ...types.map((one) => one.trim())]) {
+    assert.match(kept, new RegExp(`^(### ${name}\\b|\\*\\*\`${name}\`)`, "m"));
+  }
 });
