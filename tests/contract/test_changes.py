@@ -22,7 +22,7 @@ from portico.features.access.authorization import exchange_code
 from portico.features.access.clients import delete_client
 from portico.features.access.storage import ApiKeys, Clients
 from portico.features.access.tokens import Issued
-from portico.features.catalogue.products import ProductFilter
+from portico.features.catalogue.products import PRODUCTS
 from portico.features.catalogue.storage import Products
 from portico.features.events.audit import Audit
 from portico.features.people.storage import Users
@@ -41,7 +41,7 @@ from signing_in import (
     waits,
 )
 
-DRAFTS = ProductFilter(status="draft")
+DRAFTS = PRODUCTS.query(status="draft")
 EVE = {"name": "Eve", "email": "eve@example.com", "password": "Analytical1"}
 PRODUCT = {"name": "Lamp", "category": "light", "price": 12.5}
 
@@ -109,7 +109,7 @@ async def test_an_account_deleted_as_its_answer_is_kept_gets_401(api: Api) -> No
         posting = asyncio.create_task(editor.post("/products", json=PRODUCT, headers=headers))
         await eventually(lambda: waits(env), "the wait of the answer that is kept")
     assert (await posting).status_code == 401
-    assert (await env[Products].page(DRAFTS, words=[], offset=0, limit=9)).total == 0
+    assert (await env[Products].listed(DRAFTS, 0, None)).total == 0
 
 
 SANDBOX_FORMS = {

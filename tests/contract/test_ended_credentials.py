@@ -14,7 +14,7 @@ from portico.core.users import User
 from portico.features.access.api_keys import revoke_key
 from portico.features.access.signing import Signer
 from portico.features.access.storage import ApiKeys
-from portico.features.catalogue.products import ProductFilter
+from portico.features.catalogue.products import PRODUCTS
 from portico.features.catalogue.storage import Products
 from portico.features.people.accounts import suspend
 from portico.features.signin.service import sign_out_everywhere
@@ -112,7 +112,7 @@ async def test_an_ended_credential_writes_reads_and_streams_no_more(
         status = 403 if ending == "account demoted" else 401
         refused(await client.post("/products", content=body, headers=dict(headers[1:])), status)
         assert (await api.state())["live idempotency_keys"] == []
-        drafts = ProductFilter(status="draft")
-        assert (await api.live[Products].page(drafts, words=[], offset=0, limit=9)).total == 0
+        drafts = PRODUCTS.query(status="draft")
+        assert (await api.live[Products].listed(drafts, 0, None)).total == 0
         made = await create(lasting, "/products")
         assert made == f"/products/{(await other.event())['data']['id']}"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from driving import EXAMPLES, Api
 from portico.data.search import query_words, tokens
-from portico.features.catalogue.products import ProductFilter
+from portico.features.catalogue.products import PRODUCTS as KIND
 from portico.features.catalogue.rules import Product
 from portico.features.catalogue.storage import Products
 
@@ -99,9 +99,13 @@ async def test_both_engines_find_and_order_as_a_plain_loop_does(
         for page in range(1, len(wanted) // limit + 2):
             if filters["status"] is None:  # which pages of the dashboard alone ask for
                 stock = filters.get("in_stock")
-                chosen = ProductFilter(None, in_stock=None if stock is None else stock == "true")
-                words, offset = query_words(query), (page - 1) * limit
-                got = await api.live[Products].page(chosen, words=words, offset=offset, limit=limit)
+                chosen = KIND.query(
+                    status=None,
+                    in_stock=None if stock is None else stock == "true",
+                    search=query,
+                    limit=limit,
+                )
+                got = await api.live[Products].listed(chosen, (page - 1) * limit, None)
                 found += [product.id for product in got.rows]
                 assert got.total == len(wanted)
                 continue

@@ -219,6 +219,13 @@ async def test_list_searches_filters_sorts_and_pages(api: Api) -> None:
     assert len(await names("?limit=7")) == 25
     assert (await names("?sort=name&order=asc"))[:2] == ["00", "01"]
     assert await names("?search=lamp+07") == ["07"]
+    assert (await names("?search=lamp&sort=weight&order=asc"))[:2] == ["00", "01"]
+    await caller.patch("/things/2", json={"colour": "red", "contact": "ada@example.com"})
+    every = api.live.stores["things"].kind.query(limit=30)
+    for column in ("colour", "contact"):  # without an index, and null elsewhere
+        for way, place in (("asc", -1), ("desc", 0)):
+            found = await api.live.stores["things"].listed(every, 0, None, (column, way))
+            assert found.rows[place].id == 2, column
     assert await names("?max_rank=3&active=true") == ["02", "00"]
     page = await editor.get("/things?sort=rank&order=asc")
     assert page.text.count("aria-sort") == 1

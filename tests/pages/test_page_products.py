@@ -76,6 +76,37 @@ async def test_product_list_and_exports_show_what_the_filters_ask_for(api: Api) 
         assert '<option value="furniture"></option>' in page.text
 
 
+SORTED: list[tuple[str, list[str]]] = [
+    ("sort=name&order=asc", ["Chair", "Desk lamp", "Lamp shade", "Scarf", "Table & lamp"]),
+    ("sort=price", ["Table & lamp", "Chair", "Desk lamp", "Lamp shade", "Scarf"]),
+    ("sort=stock_quantity&order=asc&status=active", ["Table & lamp", "Desk lamp", "Scarf"]),
+    ("sort=category&order=desc&min_price=24.50", ["Desk lamp", "Table & lamp", "Chair"]),
+    ("sort=status&order=asc&page=1", ["Desk lamp", "Table & lamp", "Scarf", "Chair", "Lamp shade"]),
+    ("sort=created_at&order=asc&category=lighting", ["Desk lamp", "Lamp shade"]),
+    ("search=lamp&sort=price&order=asc", ["Lamp shade", "Desk lamp", "Table & lamp"]),
+    ("search=lamp&sort=price&order=desc&status=active", ["Table & lamp", "Desk lamp"]),
+    ("search=lamp&sort=created_at&in_stock=false", ["Table & lamp", "Lamp shade"]),
+    ("sort=description&order=asc&category=lighting", ["Lamp shade", "Desk lamp"]),
+]
+
+
+async def test_product_list_is_sorted_by_each_of_its_columns(api: Api) -> None:
+    await shop(api)
+    _, viewer = await signed_in(api)
+    for query, names in SORTED:
+        assert listed(await viewer.get(f"/products?{query}")) == names, query
+    page = (await viewer.get("/products?search=lamp&sort=price&order=asc&limit=50")).text
+    for query, title in (
+        ("sort=name&amp;order=asc", "Name"),
+        ("sort=price&amp;order=desc", "Price"),
+        ("sort=created_at&amp;order=desc", "Created"),
+    ):
+        assert f'<a href="/dashboard/products?search=lamp&amp;{query}&amp;limit=50">{title}' in page
+    assert page.count("aria-sort") == page.count('aria-sort="ascending"') == 1
+    assert '<a href="/dashboard/products?search=lamp&amp;limit=50">Sort by relevance</a>' in page
+    assert "aria-sort" not in (await viewer.get("/products?search=lamp")).text
+
+
 @pytest.mark.one_engine
 async def test_product_page_shows_every_field_escaped(api: Api) -> None:
     product = await api.product(

@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from driving import NOON
+from portico.core.money import UNITS_PER_ONE
 from portico.data.database import Database
 from portico.data.filtered_totals import BLOCK, TOUCHED, EmptyBlocks
-from portico.features.catalogue.products import ProductFilter
+from portico.features.catalogue.products import PRODUCTS
 from portico.features.catalogue.rules import STATUSES
 from portico.features.catalogue.storage import Products
 
@@ -29,7 +32,7 @@ WORDS = {
     " VALUES (:id, array_to_tsvector(ARRAY[:word, '=' || :word]))",
 }
 MARKS = {"active": "ax", "archived": "rx", "draft": "dx"}
-LOW = ProductFilter(None, min_price=0, max_price=49)
+LOW = PRODUCTS.query(status=None, min_price=Decimal(0), max_price=Decimal("0.0049"))
 """What half of the products fit, first."""
 
 Made = dict[int, tuple[str, int]]
@@ -81,13 +84,13 @@ async def change(
                 made[product.id] = (status, price)
 
 
-async def total(products: Products, chosen: ProductFilter, words: Sequence[str] = ()) -> int:
-    page = await products.page(chosen, words=[*words], offset=0, limit=2)
+async def total(products: Products, chosen: Any, search: str = "") -> int:
+    page = await products.listed(msgspec.structs.replace(chosen, search=search), 0, None)
     return page.total
 
 
-def fitting(made: Made, chosen: ProductFilter) -> int:
-    least, most = chosen.min_price or 0, chosen.max_price or 0
+def fitting(made: Made, chosen: Any) -> int:
+    least, most = chosen.min_price * UNITS_PER_ONE, chosen.max_price * UNITS_PER_ONE
     return sum(
         chosen.status in (None, status) and least <= price <= most
         for status, price in made.values()
@@ -103,10 +106,10 @@ CHANGES = st.lists(
 )
 FILTERS = st.lists(
     st.builds(
-        ProductFilter,
-        st.sampled_from([None, *STATUSES]),
-        min_price=st.sampled_from([0, 20]),
-        max_price=st.sampled_from([49, 90]),
+        PRODUCTS.query,
+        status=st.sampled_from([None, *STATUSES]),
+        min_price=st.sampled_from([Decimal(0), Decimal("0.0020")]),
+        max_price=st.sampled_from([Decimal("0.0049"), Decimal("0.0090")]),
     ),
     min_size=1,
     max_size=3,
@@ -122,7 +125,7 @@ FILTERS = st.lists(
 async def test_the_total_is_that_of_all_that_fit_after_any_changes(
     filled: tuple[Database, Products, Made],
     changes: list[tuple[Sequence[int], int | str | None]],
-    filters: list[ProductFilter],
+    filters: list[Any],
 ) -> None:
     database, products, made = filled
     for numbers, what in changes:
@@ -132,8 +135,8 @@ async def test_the_total_is_that_of_all_that_fit_after_any_changes(
             await change(database, products, made, numbers, what)
         for chosen in filters:
             assert await total(products, chosen) == fitting(made, chosen)
-            assert await total(products, chosen, ["x"]) == fitting(made, chosen)
-        assert await total(products, ProductFilter(None), ["x"]) == len(made)
+            assert await total(products, chosen, "x") == fitting(made, chosen)
+        assert await total(products, PRODUCTS.query(status=None), "x") == len(made)
 
 
 async def unseen(database: Database) -> None:
@@ -166,12 +169,12 @@ async def test_a_search_counts_only_the_blocks_that_a_change_touched(
     filled: tuple[Database, Products, Made],
 ) -> None:
     database, products, made = filled
-    active = ProductFilter("active")
-    before = [await total(products, chosen, ["x"]) for chosen in (LOW, active)]
+    active = PRODUCTS.query(status="active")
+    before = [await total(products, chosen, "x") for chosen in (LOW, active)]
     async with database.transaction() as tx:
         await tx.run("DELETE FROM product_words WHERE id > :after", {"after": BLOCK})
     await change(database, products, made, [3], None)  # active, and of a low price
-    after = [await total(products, chosen, ["x"]) for chosen in (LOW, active)]
+    after = [await total(products, chosen, "x") for chosen in (LOW, active)]
     assert after == [number - 1 for number in before]
 
 
@@ -215,7 +218,7 @@ async def test_blocks_without_products_go_and_totals_stay_exact(
     assert await blocks() == told
     assert 0 < len(before) - len(told) < TOUCHED
     assert await total(products, LOW) == fitting(made, LOW)
-    assert await total(products, LOW, ["x"]) == fitting(made, LOW)
+    assert await total(products, LOW, "x") == fitting(made, LOW)
     await make(database, made, first)
     assert await total(products, LOW) == fitting(made, LOW)
     assert await blocks() == Counter(key // BLOCK for key in made)

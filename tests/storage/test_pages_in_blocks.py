@@ -1,15 +1,19 @@
 """Pages of products anywhere in a long list are those of a plain list, whatever has changed."""
 
+from decimal import Decimal
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from driving import NOON
+from portico.core.money import UNITS_PER_ONE
 from portico.data.database import Database
 from portico.data.filtered_totals import BLOCK
 from portico.data.listing import DEEP, Listing, Order
-from portico.features.catalogue.products import PRODUCTS, ProductFilter
+from portico.features.catalogue.products import PRODUCTS
 from portico.features.catalogue.rules import STATUSES
 from portico.features.catalogue.storage import Products
 from storage.recording import recorded
@@ -27,6 +31,16 @@ VALUES (:id, 'x', '', 'c', :price, 'EUR', 0, :status, '[]', '{{}}', :now, :now)"
 def price(product_id: int) -> int:
     """Rises with the id, so that some ranges have only what is old."""
     return product_id // STEP % 50 + product_id // (500 * STEP) * 100
+
+
+def query(limit: int = 25, **chosen: Any) -> Any:
+    """A query of products of every status, unless one is chosen."""
+    return PRODUCTS.query(**{"status": None, "limit": limit, **chosen})
+
+
+def units(number: int) -> Decimal:
+    """A price of so many units."""
+    return Decimal(number) / UNITS_PER_ONE
 
 
 @pytest.fixture
@@ -97,9 +111,9 @@ async def test_every_page_of_a_filter_is_that_of_a_plain_list(
     products = Products(database)
     least, most = sorted(bounds)
     for offset, limit, status in places:
-        chosen = ProductFilter(status, min_price=least, max_price=most)
+        chosen = query(limit, status=status, min_price=units(least), max_price=units(most))
         for _ in range(2):  # counted before, and not
-            page = await products.page(chosen, words=[], offset=offset, limit=limit)
+            page = await products.listed(chosen, offset, None)
             wanted = [
                 key
                 for key in sorted(made, reverse=True)
@@ -145,12 +159,12 @@ async def test_a_wide_range_of_prices_sorts_nothing(
     if database.engine == "postgres":  # its planner knows how many fit
         return
     recording = recorded(database)
-    await products.page(ProductFilter(None, min_price=1), words=[], offset=offset, limit=25)
+    await products.listed(query(min_price=units(1)), offset, None)
     assert len(recording.asked) == reads
     assert "products_by_price" not in await recording.plan()
-    few = ProductFilter(None, min_price=500)  # of rows about one in six
-    await products.page(few, words=[], offset=300, limit=25)
+    few = query(min_price=units(500))  # of rows about one in six
+    await products.listed(few, 300, None)
     assert "products_by_price" in await recording.plan()
-    common = ProductFilter("active", category="c")
-    await products.page(common, words=[], offset=COUNT // 2, limit=25)
+    common = query(status="active", category="c")
+    await products.listed(common, COUNT // 2, None)
     assert "COVERING INDEX products_by_category " in await recording.plan()

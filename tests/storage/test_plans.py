@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from portico.data.database import Database
-from portico.features.catalogue.products import PRODUCTS, ProductFilter
+from portico.features.catalogue.products import PRODUCTS
 from portico.features.catalogue.storage import Products
 from storage.lamp import LAMP
 from storage.recording import recorded
@@ -33,8 +33,8 @@ async def test_category_in_a_price_range_is_counted_and_read_in_one_index(
 ) -> None:
     asked = recorded(database)
     for status in ("active", None):
-        chosen = ProductFilter(status, category="rare", min_price=5)
-        page = await products.page(chosen, words=[], offset=0, limit=25)
+        chosen = PRODUCTS.query(status=status, category="rare", min_price=Decimal("0.0005"))
+        page = await products.listed(chosen, 0, None)
         assert page.total == len(page.rows) == 3
     for number in range(len(asked.asked)):
         assert BY_BOTH.search(plan := await asked.plan(number)), plan

@@ -9,7 +9,7 @@ from driving import NOON
 from portico.data.database import Database
 from portico.data.listing import Page
 from portico.data.table import DELETE_BATCH
-from portico.features.catalogue.products import PRODUCTS, ProductFilter
+from portico.features.catalogue.products import PRODUCTS
 from portico.features.catalogue.rules import Product
 from portico.features.catalogue.storage import Products
 
@@ -33,8 +33,8 @@ def product(number: int) -> Product:
     )
 
 
-async def shown(products: Products, status: str, *words: str) -> Page[Any]:
-    return await products.page(ProductFilter(status), words=list(words), offset=0, limit=100)
+async def shown(products: Products, status: str, search: str = "") -> Page[Any]:
+    return await products.listed(PRODUCTS.query(status=status, search=search, limit=100), 0, None)
 
 
 async def all_of(products: Products) -> list[Product]:
@@ -62,7 +62,7 @@ async def test_a_batch_is_stored_as_if_one_by_one(database: Database) -> None:
         in_room = [
             e.id for e in reversed(stored) if e.status == status and "room 3" in e.description
         ]
-        found = await shown(products, status, "lamp", "room", "3")
+        found = await shown(products, status, "lamp room 3")
         assert (found.total, [each.id for each in found.rows]) == (len(in_room), in_room)
 
 

@@ -4,7 +4,7 @@ The total comes from `list_counts`, read in the same statement as the rows and s
 snapshot. For filters without a kept total see `data.filtered_totals`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
@@ -31,7 +31,7 @@ NEWEST = MAX_ID
 """Above the id of every row: pages read ids below it."""
 
 DEEP = 1_000
-"""A page after more rows than this is read in a thread."""
+"""A page after more rows than this, or in an order without an index, is read in a thread."""
 
 RECENT = 20_000
 """If more rows than this match a filter, a page is first looked for among this many newest ids."""
@@ -63,11 +63,13 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """A sort by one column, then by id likewise; `indexed` if an index with the filter has it."""
+    """A sort by one column, then by id likewise. `indexed`: whether an index of the whole table has
+    this order. `nulls`: whether the column has some, which are below every value."""
 
     column: str
     descending: bool
-    indexed: bool = False
+    indexed: bool = True
+    nulls: bool = False
 
     @property
     def newest_first(self) -> bool:
@@ -79,7 +81,8 @@ class Order(msgspec.Struct, frozen=True):
         way = "DESC" if self.descending else "ASC"
         if self.column == "id":
             return f"{table}id {way}"
-        return f"{table}{self.column} {way}, {table}id {way}"
+        nulls = f" NULLS {'LAST' if self.descending else 'FIRST'}" if self.nulls else ""
+        return f"{table}{self.column} {way}{nulls}, {table}id {way}"
 
     def behind(self, table: str, where: str, engine: Engine) -> tuple[str, str]:
         """The source of the rows after the keyset of `bounds`, and the condition on them."""
@@ -175,12 +178,15 @@ class Listing(Generic[R]):
         *,
         in_blocks: bool = False,
         count_limit: int | None = None,
+        walked: Collection[str] = (),
     ) -> None:
         """`in_blocks`: whether `list_blocks` counts the table. `count_limit` is the most rows to
-        count for a filter without a kept total; pages by offset end there too."""
+        count for a filter without a kept total; pages by offset end there too. `walked` are the
+        conditions for which an index goes on with the id."""
         self._db = db
         self._table = table
         self._in_blocks = in_blocks
+        self._walked = walked
         self._count_limit = count_limit
         self._totals = (
             BlockTotals(table.name)
@@ -253,7 +259,7 @@ class Listing(Generic[R]):
         self, where: str, order: Order, bounds: Params, kept: str, offset: int
     ) -> Page[R]:
         counts = self._kept(kept)
-        if offset <= DEEP:
+        if offset <= DEEP and order.indexed:
             rows = await self._db.all(self._near(where, order, counts), bounds)
             if rows:
                 return Page(self._table.read_all(row[1:] for row in rows), rows[0][0])
@@ -296,7 +302,8 @@ class Listing(Generic[R]):
                 rows = await self._db.slow.all(recent, bounds)
                 if len(rows) == bounds["limit"] and rows[0][2] is not None:
                     return rows
-            if self._db.engine == "sqlite" and not order.indexed:
+            walked = order.newest_first and where in self._walked
+            if self._db.engine == "sqlite" and not walked:
                 every = (await self._db.all(self._kept("TRUE")))[0]
                 by_id = total * MANY > every[0]
         anywhere = self._anywhere(where, order, counts, by_id=by_id, behind=behind)

@@ -6,8 +6,9 @@ made by functions whose source is put together here, as dataclasses do it. Names
 """
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -84,6 +85,10 @@ class Compiled:
     """The filters that a list has unless a request says otherwise."""
     about_list = ""
     """What the list's description says."""
+    kept: Mapping[str, str] = MappingProxyType({"TRUE": "TRUE"})
+    """The conditions of lists whose totals are kept, with those on the keys of the totals."""
+    walked: Collection[str] = ()
+    """The conditions for which an index goes on with the id."""
 
     def __init__(self, kind: Kind[Any]) -> None:
         self.kind = kind
@@ -133,7 +138,7 @@ class Compiled:
         self._shapes()
         self._makers()
         self.orders = {name: self._order(name) for name in (*kind.sorts, CREATED)}
-        """The column of each sort."""
+        """The column of each sort, which has an index."""
         self.query = self._query()
         self.condition: Callable[[Any], tuple[str, Params]] = self._condition()
         self._events()
@@ -302,9 +307,15 @@ class Compiled:
             ("order", Annotated[str, choice("asc", "desc")], "desc"),
         ]
 
+    def sorted_by(self, query: Any) -> tuple[str, str]:
+        """By what a list is sorted, and whether `asc` or `desc`."""
+        return query.sort, query.order
+
     def _condition(self) -> Callable[[Any], tuple[str, Params]]:
-        """The condition of a list's query, as SQL and its values."""
-        equal = [name for name in self.kind.filters if not self.by_name[name].ranged]
+        """The condition of a list's query, as SQL and its values; filters by derived fields are
+        left to the kind."""
+        fields = [self.by_name[name] for name in self.kind.filters]
+        equal = [field.name for field in fields if not field.ranged and not field.derived]
         bounds = [(name, field, low) for name, field, low in self.bounds]
 
         def condition(query: Any) -> tuple[str, Params]:
@@ -390,6 +401,10 @@ class Compiled:
     def depended(self, _row: Any) -> tuple[Dependency, ...]:
         """The parts of the data that the lists with this row are."""
         return (self.shows(None),)
+
+    def mark(self, _query: Any) -> str | None:
+        """The value that words are marked with and that a list is limited to, if it is."""
+        return None
 
     def shows(self, _query: Any) -> Dependency:
         """The part of the data that a list shows."""

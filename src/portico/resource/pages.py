@@ -26,7 +26,7 @@ from portico.core.words import FORMATS, Format
 from portico.data.search import query_words
 from portico.environment import Environment
 from portico.resource.changes import change_record, create_record, delete_record, unchecked
-from portico.resource.compiled import Compiled
+from portico.resource.compiled import CREATED, Compiled
 from portico.resource.fields import (
     BooleanField,
     ChoiceField,
@@ -131,9 +131,11 @@ class Move(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A query of the list, what the fields of its form show, and their faults."""
+    """A query of the list, the column that was chosen to sort by, if any, and whether `asc` or
+    `desc`; what the fields of its form show, and their faults."""
 
     query: Any
+    sort: tuple[str, str] | None
     shown: Mapping[str, str]
     faults: Mapping[str, str]
 
@@ -180,7 +182,9 @@ class KindPages:
         """The inputs that suggest the values which others have."""
         titles = [field.title.lower() for field in kind.searched]
         self.search_words = " or ".join(titles).capitalize() if len(titles) < 3 else "Search"
-        self.sorts = kind.orders if "sort" in kind.query.__struct_fields__ else {}
+        self.sorts = {field.name for field in self.columns} | {CREATED}
+        if self.heading:
+            self.sorts.add(self.heading.name)
 
     def all_moves(self) -> Sequence[Move]:
         """The changes of state that are offered."""
@@ -268,16 +272,16 @@ class KindPages:
             values[one.name] = form.optional(one.name, _filter_rule(one, values))
         if shown["sort"] not in self.sorts:
             shown["sort"] = ""
-        if not self.sorts or shown["order"] not in ("asc", "desc"):
+        if not shown["sort"] or shown["order"] not in ("asc", "desc"):
             shown["order"] = ""
-        values |= {name: shown[name] for name in ("sort", "order") if shown[name]}
+        sort = (shown["sort"], shown["order"] or "desc") if shown["sort"] else None
         if self.kind.searched:
             values["search"] = shown["search"]
         limit = visit.sent_number("limit")
         if limit in SIZES:
             values["limit"] = limit
         shown["limit"] = str(limit) if limit in SIZES[1:] else ""
-        return Asked(self._query(**values), shown, form.faults)
+        return Asked(self._query(**values), sort, shown, form.faults)
 
     async def show_all(self, visit: Visit) -> Reply:
         """A page of the list; one beyond the last gives the last."""
@@ -286,7 +290,7 @@ class KindPages:
         if not asked.faults:
             number, found = await page_of(
                 visit,
-                lambda page: records.listed(query, offset_of(page, query.limit), None),
+                lambda page: records.listed(query, offset_of(page, query.limit), None, asked.sort),
                 query.limit,
             )
             rows, total, exact = found.rows, found.total, found.exact
@@ -308,6 +312,7 @@ class KindPages:
             },
             search_words=self.search_words,
             sorts=self.sorts,
+            sort=asked.sort or (None if asked.shown["search"] else self.kind.sorted_by(query)),
             moves=self.moves,
             total=total,
             exact=exact,

@@ -20,6 +20,7 @@ from portico.data.listing import (
     CACHED_TOTALS,
     NEWEST,
     Keyset,
+    Order,
     Page,
     remember,
 )
@@ -179,9 +180,11 @@ class WordSearch(Generic[R]):
         offset: int,
         limit: int,
         behind: Keyset | None = None,
+        order: Order | None = None,
     ) -> Page[R]:
-        """One page of the rows of this status, or of any, that have all `words`. It begins `behind`
-        a keyset (tier and id of a row) if given, else at `offset`.
+        """One page of the rows of this status, or of any, that have all `words`, most relevant
+        first unless `order` says otherwise. It begins `behind` a keyset (tier and id of a row) if
+        given, else at `offset`.
 
         `further` is a condition on the table with its values in `params`, or None.
         """
@@ -196,6 +199,11 @@ class WordSearch(Generic[R]):
             counted = await count(within[-1], further, params)
             total = min(counted, self._countable)
             exact = counted == total
+            if order is not None:
+                place = {"query": within[-1], "limit": limit, "offset": offset}
+                every = self._sorted(further, order)
+                rows = await reader.all(every, {**params, **place}) if offset < total else []
+                return Page(self._listed.read_all(rows), total, None, exact)
             # One more row shows whether there is a next page, if the counts do not.
             wanted = limit if exact and not behind else limit + 1
             for tier, (query, reached) in enumerate(zip(tiers, within, strict=True)):
@@ -304,6 +312,14 @@ class WordSearch(Generic[R]):
             f"SELECT {self._listed.of(self._table)} FROM"
             f" ({hits} ORDER BY {identity} DESC LIMIT :limit OFFSET :offset) AS page"
             f" JOIN {self._table} ON {self._table}.id = page.id ORDER BY page.id DESC"
+        )
+
+    def _sorted(self, further: str | None, order: Order) -> str:
+        table, by = self._table, order.clause(f"{self._table}.")
+        return (
+            f"SELECT {self._listed.of(table)} FROM (SELECT {table}.id AS id"
+            f" FROM {self._matches(further or 'TRUE')} ORDER BY {by} LIMIT :limit OFFSET :offset)"
+            f" AS page JOIN {table} ON {table}.id = page.id ORDER BY {by}"
         )
 
     def _tiers(

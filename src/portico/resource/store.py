@@ -66,7 +66,13 @@ class Records:
         self._db = db
         self.kind = kind
         self._table = table = kind.table
-        self._listing = Listing(db.replica, kind.listing, in_blocks=True, count_limit=count_limit)
+        self._listing = Listing(
+            db.replica,
+            kind.listing,
+            in_blocks=True,
+            count_limit=count_limit,
+            walked=kind.walked,
+        )
         self._search = WordSearch(kind.indexed, db.replica, kind.listing, count_limit)
         self._by_id_locked = table.by_id + LOCKED[db.engine]
         columns = ("id", *table.written)
@@ -95,9 +101,15 @@ class Records:
         large = [kind.column(field.name) for field in kind.fields if _is_large(field)]
         size = " + ".join(["1", *(_BYTES[db.engine].format(name=name) for name in large)])
         self._sizes = f"SELECT id, {size} FROM {table.name} WHERE id {IN_ID_LIST[db.engine]}"
+        every = {field.name: kind.column(field.name) for field in kind.fields if field.sortable}
         self._orders = {
-            (name, way): Order(place, descending=way == "desc", indexed=False)
-            for name, place in kind.orders.items()
+            (name, way): Order(
+                place,
+                descending=way == "desc",
+                indexed=name in kind.orders,
+                nulls=name not in kind.orders and kind.by_name[name].optional,
+            )
+            for name, place in (every | kind.orders).items()
             for way in ("asc", "desc")
         }
 
@@ -109,22 +121,35 @@ class Records:
             row = await tx.one(self._by_id_locked, {"id": row_id})
         return self._table.read(row) if row else None
 
-    async def listed(self, query: Any, offset: int, behind: Keyset | None) -> Page[Any]:
-        """One page of a list, as its query says."""
+    async def listed(
+        self,
+        query: Any,
+        offset: int,
+        behind: Keyset | None,
+        sort: tuple[str, str] | None = None,
+    ) -> Page[Any]:
+        """One page of a list, as its query says. With `sort`, a field and `asc` or `desc`, it is in
+        that order instead, for which there may be no index."""
         where, params = self.kind.condition(query)
         if self.kind.searched and query.search and (words := query_words(query.search)):
-            mark, further = self.narrowed(query, where)
             return await self._search.page(
-                words, mark, further, params, offset=offset, limit=query.limit, behind=behind
+                words,
+                self.kind.mark(query),
+                self._further(where),
+                params,
+                offset=offset,
+                limit=query.limit,
+                behind=behind,
+                order=self._orders[sort] if sort else None,
             )
         return await self._listing.page(
             where,
             params,
-            order=self._orders[query.sort, query.order],
+            order=self._orders[sort or self.kind.sorted_by(query)],
             offset=offset,
             limit=query.limit,
             behind=behind,
-            kept="TRUE" if where == "TRUE" else None,
+            kept=self.kind.kept.get(where),
         )
 
     async def insert(self, tx: Transaction, row: Any) -> Any:
@@ -145,10 +170,9 @@ class Records:
         if self.kind.searched and self.kind.texts(before) != self.kind.texts(after):
             await self._search.replace(tx, after)
 
-    def narrowed(self, _query: Any, where: str) -> tuple[str | None, str | None]:
-        """What narrows a list besides words: the value that they are marked with, and a further
-        condition; None if nothing does."""
-        return None, None if where == "TRUE" else where
+    def _further(self, where: str) -> str | None:
+        """The condition of a search besides its words and their mark, if any."""
+        return None if where in self.kind.kept else where
 
     async def several(self, ids: Collection[int], tx: Transaction | None = None) -> dict[int, Any]:
         """The rows with these ids that exist, by id. With `tx` they are locked until the
@@ -279,18 +303,19 @@ class Records:
 
     def batches(self) -> AsyncIterator[list[Any]]:
         """Every row, oldest first, in batches of about `EXPORT_BYTES`."""
-        return self._in_batches("TRUE", NOTHING, [], None, None)
+        return self._in_batches("TRUE", NOTHING, [], None)
 
     def matching(self, query: Any) -> AsyncIterator[list[Any]]:
         """The rows of a list, as its query says, oldest first, in batches."""
         where, params = self.kind.condition(query)
         words = query_words(query.search) if self.kind.searched else []
-        return self._in_batches(where, params, words, *self.narrowed(query, where))
+        return self._in_batches(where, params, words, self.kind.mark(query))
 
     async def _in_batches(
-        self, where: str, params: Params, words: list[str], mark: str | None, further: str | None
+        self, where: str, params: Params, words: list[str], mark: str | None
     ) -> AsyncIterator[list[Any]]:
         table, engine, slow = self._table, self._db.engine, self._db.replica.slow
+        further = self._further(where)
         by_id = "" if further is None else BY_ID[engine]
         ids_after = (
             f"SELECT id FROM {table.name}{by_id} WHERE {where} AND id > :after"

@@ -5,15 +5,12 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
-import msgspec
-
 from portico.core.events import Details
-from portico.core.money import bound_units
 from portico.data.database import Dependency, ListDependency, Params
 from portico.data.search import tokens
 from portico.features.catalogue.rules import MAX_IMAGES, STATUSES, Product
 from portico.kinds import Kind, Record, currency, integer, items, money, states, text, texts, url
-from portico.resource.compiled import Compiled
+from portico.resource.compiled import CREATED, Compiled
 from portico.resource.fields import BooleanField, Field
 from portico.resource.search import Indexed
 
@@ -58,63 +55,8 @@ class ProductRecord(Record):
     metadata: dict[str, str] = texts(50, default={}, whole=False, example={"colour": "brass"})
 
 
-class ProductFilter(msgspec.Struct, frozen=True):
-    """Which products a list shows; None means any. Prices are in units (`core.money`), and the
-    bounds are inclusive."""
-
-    status: str | None
-    category: str | None = None
-    min_price: int | None = None
-    max_price: int | None = None
-    in_stock: bool | None = None
-
-    def sql(self) -> tuple[str, Params]:
-        """The condition and its values."""
-        terms: list[str] = []
-        params: dict[str, object] = {}
-        if self.status is not None:
-            terms.append("status = :status")
-            params["status"] = self.status
-        if self.category is not None:
-            terms.append("category = :category")
-            params["category"] = self.category
-        if self.min_price is not None:
-            terms.append("price >= :min_price")
-            params["min_price"] = self.min_price
-        if self.max_price is not None:
-            terms.append("price <= :max_price")
-            params["max_price"] = self.max_price
-        if terms and self.status is None:
-            terms.append(_ANY_STATUS)
-        if self.in_stock is not None:
-            terms.append("stock_quantity > 0" if self.in_stock else "stock_quantity = 0")
-        return " AND ".join(terms) or "TRUE", params
-
-    @property
-    def by_status_alone(self) -> bool:
-        """Whether the filter is by status only, or by nothing."""
-        return self == ProductFilter(self.status)
-
-    @property
-    def is_indexed(self) -> bool:
-        """Whether an index begins with the filter's columns and goes on with the id."""
-        return self == ProductFilter(self.status, self.category) and self.status is not None
-
-
 # True for all products. It lets a filter use the indexes, which all begin with the status.
 _ANY_STATUS = f"status IN {STATUSES}"
-
-
-def filter_of(query: Any) -> ProductFilter:
-    """The filter of a list's query."""
-    low, high, stock = query.min_price, query.max_price, query.in_stock
-    return ProductFilter(
-        status=query.status,
-        category=query.category,
-        min_price=None if low is None else bound_units(low, up=True),
-        max_price=None if high is None else bound_units(high, up=False),
-        in_stock=None if stock is None else bool(stock),
-    )
 
 
 def list_part(status: str | None, category: str | None) -> Dependency:
@@ -146,6 +88,8 @@ class _Products(Compiled):
     )
 
     chosen: Mapping[str, Any] = MappingProxyType({"status": "active"})
+    kept = MappingProxyType({"TRUE": "TRUE", "status = :status": "key = :status"})
+    walked = ("category = :category AND status = :status",)
 
     def __init__(self, kind: Kind[Any]) -> None:
         super().__init__(kind)
@@ -168,8 +112,25 @@ class _Products(Compiled):
     def ordering(self) -> list[Any]:
         return []
 
+    def sorted_by(self, _query: Any) -> tuple[str, str]:
+        return CREATED, "desc"
+
     def _condition(self) -> Callable[[Any], tuple[str, Params]]:
-        return lambda query: filter_of(query).sql()
+        of_fields = super()._condition()
+
+        def condition(query: Any) -> tuple[str, Params]:
+            where, params = of_fields(query)
+            if query.status is None and where != "TRUE":
+                where = f"{where} AND {_ANY_STATUS}"
+            if query.in_stock is not None:
+                where = f"{where} AND stock_quantity {'>' if query.in_stock else '='} 0"
+            return where, params
+
+        return condition
+
+    def mark(self, query: Any) -> str | None:
+        status: str | None = query.status
+        return status
 
     def shows(self, query: Any) -> Dependency:
         return list_part(query.status, query.category)

@@ -18,7 +18,7 @@ from portico.data.database import UniqueViolation
 from portico.data.listing import Order
 from portico.environment import Environment
 from portico.features.catalogue.rules import SandboxReset
-from portico.features.catalogue.storage import EVERY, Products
+from portico.features.catalogue.storage import Products
 from portico.features.people.storage import Users
 from portico.resource.imports import Imports
 
@@ -47,11 +47,11 @@ class Filled(msgspec.Struct):
 async def is_empty(env: Environment) -> bool:
     """Whether a reset would delete nothing: no product, record, or user but mirrors."""
     users = await env[Users].page(role=None, order=Order("id", descending=False), offset=0, limit=1)
-    products = await env[Products].page(EVERY, words=[], offset=0, limit=1)
-    records = [await one.listed(one.kind.query(limit=1), 0, None) for one in env.records]
-    return users.total == await env[Users].count_mirrors() and not any(
-        page.rows for page in (products, *records)
-    )
+    pages = [
+        await one.listed(one.kind.query(limit=1, **dict.fromkeys(one.kind.chosen)), 0, None)
+        for one in (env[Products], *env.records)
+    ]
+    return users.total == await env[Users].count_mirrors() and not any(page.rows for page in pages)
 
 
 async def reset(env: Environment, by: Author) -> Filled:
