@@ -140,6 +140,8 @@ async def test_document_makes_a_client_once_somebody_consents(
     other = await allow(ada, site.url)
     assert (await exchange(api, site.url, other)).status_code == 200
     assert (await api.live[Clients].page(offset=0, limit=9)).total == 1
+    list_page = await ada.get("/dashboard/applications")
+    assert list_page.text.index(host) < list_page.text.index("Editor")
 
 
 @pytest.mark.parametrize(

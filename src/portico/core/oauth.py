@@ -141,6 +141,12 @@ class Client(msgspec.Struct, frozen=True):
         return self.secret_hash is None and not self.signs
 
     @property
+    def title(self) -> str:
+        """What people see it as: its name, or if nobody here has checked that, the host of its
+        document."""
+        return urlsplit(self.client_id).netloc if self.origin == "document" else self.name
+
+    @property
     def registered(self) -> frozenset[str]:
         """The scopes that it may request: always those of OpenID, and all if it has `admin`."""
         return implied(self.scopes).union(OPENID_SCOPES)

@@ -230,7 +230,7 @@ async def ask_revoke(visit: Visit) -> Reply:
         raise NotFound(
             "This application has no access to your account. You may have revoked it already."
         )
-    name = named(client.name, client.id)
+    name = named(client.title, client.id)
     return visit.asks(
         f"Revoke the access of {name}?",
         "It can no longer access your account until you allow it again.",

@@ -44,8 +44,7 @@ def consent_page(
     a box for each scope of the API.
     A user who wants to use another account signs out and returns here.
     """
-    host = urlsplit(client.client_id).netloc if client.origin == "document" else ""
-    name = host or named(client.name, client.id)  # nobody here has checked what it calls itself
+    name = named(client.title, client.id)
     query = f"user_code={user_code}" if user_code else visit.request.query_string
     return visit.page(
         "consent.html",
@@ -61,7 +60,6 @@ def consent_page(
         user_code=user_code,
         known=known,
         client=client,
-        host=host,
         destination=urlsplit(redirect_uri).netloc or f"{urlsplit(redirect_uri).scheme}:",
         scopes=in_order(scopes),
         reads_user=not scopes.isdisjoint(SCOPES),  # any of the API's opens GET /users/me

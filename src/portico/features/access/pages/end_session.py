@@ -95,7 +95,7 @@ async def read_logout(env: Environment, parameters: Sequence[tuple[str, str]]) -
         )
     state = {"state": known["state"]} if "state" in known else {}
     onward = AuthorizationAnswer(uri, state).address if state and uri else uri
-    return LogoutRequest(client.name if client else "", onward, hint)
+    return LogoutRequest(client.title if client else "", onward, hint)
 
 
 async def ask(visit: Visit) -> Reply:
