@@ -51,6 +51,8 @@ CHOICES = {
     "DeliveryStatus": "DeliveryItem.status",
 }
 """The enumerations that have a name, and a field of each."""
+OPEN = ("Role", "Scope")
+"""Those to which a server may add its own."""
 MOST_SPELLED = 5
 """Others are spelled out, unless they are longer, as currencies are: those are `str`."""
 
@@ -155,7 +157,10 @@ class Types:
         choices = {name: self._found(source)["enum"] for name, source in CHOICES.items()}
         self._choices = {frozenset(values): name for name, values in choices.items()}
         choices["EventType"] = list(document["webhooks"])
-        self._aliases = "\n".join(f"{n}: TypeAlias = Literal{one}" for n, one in choices.items())
+        self._aliases = "\n".join(
+            f"{name}: TypeAlias = Literal{values}{' | str' * (name in OPEN)}"
+            for name, values in choices.items()
+        )
 
     def models(self) -> str:
         """The module of what is returned."""

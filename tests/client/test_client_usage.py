@@ -17,6 +17,8 @@ from portico_client import (
     CreatedUser,
     Image,
     Listing,
+    NewApiKey,
+    NewOAuthClient,
     Page,
     Product,
     ProductFilters,
@@ -69,3 +71,12 @@ def test_type_checker_finds_wrong_calls_of_the_client(client: Client) -> None:
     client.products.create(name="Lamp", category="light", price=1, prize=2)  # type: ignore[call-arg]
     client.products.list(status="gone")  # type: ignore[arg-type]
     client.products.list(colour="red")  # type: ignore[call-arg]
+
+
+def test_a_servers_own_roles_and_scopes_are_taken_like_the_built_in_ones() -> None:
+    made = answer(200, {"data": {**ANYBODY, "role": "support"}})
+    with Client(KEY, base_url=PLACE, transport=Scripted(made)) as client:
+        assert client.users.update(1, role="support").role == "support"
+    asked: NewApiKey = {"name": "k", "type": "live", "scopes": ["read:invoices"]}
+    registered: NewOAuthClient = {"name": "Shop", "scopes": ["read:orders", "read:users"]}
+    assert asked["scopes"] != registered["scopes"]

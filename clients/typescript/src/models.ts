@@ -3,12 +3,18 @@
 
 import type { components, operations, webhooks } from "./schema/api.js";
 
-type Schemas = components["schemas"];
+/** With the roles and scopes that a server may have of its own. */
+type Open<All> = All extends object
+  ? { [Name in keyof All]: Name extends "role" ? All[Name] | Own : Name extends "scopes" ? OpenList<All[Name]> : Open<All[Name]> }
+  : All;
+type OpenList<All> = All extends readonly (infer Item)[] ? (Item | Own)[] : All;
+type Own = string & {}; // By `string` alone, editors would not propose the built-in ones.
+type Schemas = Open<components["schemas"]>;
 /** Fields, of which the optional ones may be undefined. */
 type Sent<All> = { [Name in keyof All]: object extends Pick<All, Name> ? All[Name] | undefined : All[Name] };
 /** Filters, each of which may be left out, undefined or null. */
 type Filters<All> = { [Name in keyof All]?: All[Name] | null | undefined };
-type Query<Name extends keyof operations> = Filters<Omit<NonNullable<operations[Name]["parameters"]["query"]>, "page">>;
+type Query<Name extends keyof operations> = Filters<Open<Omit<NonNullable<operations[Name]["parameters"]["query"]>, "page">>>;
 
 /** Identifies the state that was read: pass it as `ifMatch` to change the resource only if nobody else has. `get`, `create`,
  * `update` and `rotateSecret` set it. */
@@ -39,6 +45,7 @@ export type CreatedUser = UserItem & Tagged;
 export type User = Schemas["UserBody"] & Tagged;
 /** A user's preferences. `language` is a tag such as `en` or `pt-BR`. */
 export type Preferences = Schemas["PreferencesBody"];
+/** A built-in role, or one of the server's own. */
 export type Role = User["role"];
 export type Theme = Preferences["theme"];
 /** A user to create. `role` defaults to `viewer`. */
@@ -87,7 +94,7 @@ export type AuditClient = Schemas["AuditClient"];
 export type AuditEntry = Schemas["AuditEntry"];
 /** Which entries to list, oldest first: of one `action`, by the user `actor_id`, about one `target` such as `product:17`. */
 export type AuditFilters = Query<"list_audit">;
-/** One page of the audit log, oldest first. `last_id` is the `after` of the next page. */
+/** One page of the audit log, oldest first. `pagination.last_id` is the `after` of the next. */
 export type AuditPage = Schemas["ListedAudit"];
 
 /** The requests since `start`: all, those refused with 429, and what all took of the account's limits. */
@@ -107,6 +114,7 @@ export type RotatedKey = Required<Schemas["RotatedKey"]>;
 export type PreviousKey = Schemas["PreviousKey"];
 export type KeyStatus = ApiKey["status"];
 export type KeyType = ApiKey["type"];
+/** A built-in scope, or one of a kind or service of the server's own. */
 export type Scope = NonNullable<ApiKey["scopes"]>[number];
 /** A key to create. By default it is unrestricted: it has all scopes of its owner, can be used from anywhere, and does not
  * expire. */
@@ -116,7 +124,7 @@ export type ApiKeyFilters = Query<"list_api_keys">;
 
 /** The types of events. `ping` is sent only by the test of a webhook. */
 export type EventType = keyof webhooks;
-type Body<Type extends EventType> = webhooks[Type]["post"]["requestBody"]["content"]["application/json"];
+type Body<Type extends EventType> = Open<webhooks[Type]["post"]["requestBody"]["content"]["application/json"]>;
 type Complete<One> = One extends { previous: object } ? One : One & { previous?: never };
 /** An event of one type, such as `EventOf<"product.updated">`.
  *

@@ -49,6 +49,18 @@ export const delivered = (request: Request) =>
   verifyWebhook("", request.headers, "whsec_", { tolerance: undefined, clock: undefined });
 export const arrived = (headers: Record<string, string | string[] | undefined>) => verifyWebhook("", headers, "whsec_");
 
+/** A server's own roles and scopes are taken and compared like the built-in ones. */
+export async function own(client: Client, event: EventOf<"user.updated">): Promise<boolean> {
+  client.users.list({ role: "support" });
+  await client.users.update(1, { role: "support" });
+  await client.invitations.create({ email: "ada@example.com", role: "support" });
+  await client.clients.create({ name: "Shop", scopes: ["read:invoices", "read:products"] });
+  const { scopes } = await client.apiKeys.create({ name: "k", type: "live", scopes: ["read:invoices"] });
+  // @ts-expect-error: a scope is a text.
+  await client.apiKeys.create({ name: "k", type: "live", scopes: [1] });
+  return event.data.role === "support" || event.previous.role === "viewer" || scopes?.[0] === "read:invoices";
+}
+
 /** A comparison of the type tells the shape, wherever the event comes from. */
 export async function told(client: Client, headers: Headers): Promise<void> {
   const delivery = await verifyWebhook("", headers, "whsec_");

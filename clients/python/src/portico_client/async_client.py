@@ -431,7 +431,8 @@ class AsyncAuditListing:
             filters["after"], more = page.pagination.last_id, page.pagination.has_more
 
     async def page(self) -> AuditPage:
-        """One page: 25 entries unless `limit` is given. Its `last_id` is the next `after`."""
+        """One page: 25 entries unless `limit` is given. Its `pagination.last_id` is the next
+        `after`."""
         return await self._make(list_audit(self._filters))
 
 
@@ -523,7 +524,8 @@ class AsyncEventListing:
             filters["after"], more = page.pagination.last_id, page.pagination.has_more
 
     async def page(self) -> EventPage:
-        """One page: 25 events unless `limit` is given. Its `last_id` is the `after` of the next."""
+        """One page: 25 events unless `limit` is given. Its `pagination.last_id` is the next
+        `after`."""
         return await self._make(list_events(self._filters))
 
 

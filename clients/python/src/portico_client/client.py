@@ -424,7 +424,8 @@ class AuditListing:
             filters["after"], more = page.pagination.last_id, page.pagination.has_more
 
     def page(self) -> AuditPage:
-        """One page: 25 entries unless `limit` is given. Its `last_id` is the next `after`."""
+        """One page: 25 entries unless `limit` is given. Its `pagination.last_id` is the next
+        `after`."""
         return self._make(list_audit(self._filters))
 
 
@@ -515,7 +516,8 @@ class EventListing:
             filters["after"], more = page.pagination.last_id, page.pagination.has_more
 
     def page(self) -> EventPage:
-        """One page: 25 events unless `limit` is given. Its `last_id` is the `after` of the next."""
+        """One page: 25 events unless `limit` is given. Its `pagination.last_id` is the next
+        `after`."""
         return self._make(list_events(self._filters))
 
 

@@ -7,14 +7,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias, TypedDict
 
-Role: TypeAlias = Literal["admin", "editor", "viewer"]
+Role: TypeAlias = Literal["admin", "editor", "viewer"] | str
 Status: TypeAlias = Literal["active", "archived", "draft"]
 Theme: TypeAlias = Literal["dark", "light", "system"]
 KeyType: TypeAlias = Literal["live", "read", "test"]
 KeyStatus: TypeAlias = Literal["active", "expired", "revoked"]
-Scope: TypeAlias = Literal[
-    "read:users", "write:users", "read:products", "write:products", "verify", "admin"
-]
+Scope: TypeAlias = (
+    Literal["read:users", "write:users", "read:products", "write:products", "verify", "admin"] | str
+)
 WebhookStatus: TypeAlias = Literal["disabled", "enabled"]
 DisabledReason: TypeAlias = Literal["by hand", "failing", "gone"]
 DeliveryStatus: TypeAlias = Literal["delivered", "failed", "pending"]
