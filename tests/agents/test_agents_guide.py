@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
+import pytest
 from mcp import Client
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
@@ -20,10 +21,10 @@ from mcp.shared.auth import (
 )
 from mcp.types import TextContent
 
-from documents import document
+import documents
 from oauth.authority import Authority
 
-GUIDE = document("docs/agents.md")
+GUIDE = documents.document("docs/agents.md")
 CALLBACK = "http://127.0.0.1/callback"
 
 
@@ -87,14 +88,8 @@ async def test_the_guides_key_connects_as_the_guide_configures_it(authority: Aut
 class Memory:
     """What the client keeps: who it is, and its tokens."""
 
-    def __init__(self, client_id: str) -> None:
-        self.client = OAuthClientInformationFull.model_validate(
-            {
-                "client_id": client_id,
-                "redirect_uris": [CALLBACK],
-                "token_endpoint_auth_method": "none",
-            }
-        )
+    def __init__(self, client: OAuthClientInformationFull | None) -> None:
+        self.client = client
         self.tokens: OAuthToken | None = None
 
     async def get_tokens(self) -> OAuthToken | None:
@@ -103,18 +98,25 @@ class Memory:
     async def set_tokens(self, tokens: OAuthToken) -> None:
         self.tokens = tokens
 
-    async def get_client_info(self) -> OAuthClientInformationFull:
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
         return self.client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         self.client = client_info
 
 
-async def test_a_client_gets_from_the_address_to_a_tool_by_one_consent(
-    authority: Authority,
-) -> None:
+def registered(authority: Authority) -> OAuthClientInformationFull:
+    """The client that the guide registers."""
     shell = [block.text for block in GUIDE.blocks if block.language == "sh"]
     [client_id] = re.findall(r"client_(?!id)\w{10,}", run(shell[1], authority))
+    facts = {"redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"}
+    return OAuthClientInformationFull.model_validate({"client_id": client_id, **facts})
+
+
+@pytest.mark.parametrize("is_registered", [True, False])
+async def test_a_client_gets_from_the_address_to_a_tool_by_one_consent(
+    authority: Authority, document: str, *, is_registered: bool
+) -> None:
     url = f"{authority.api}/mcp"
     visited: list[str] = []
     with authority.browser("editor") as browser:
@@ -126,8 +128,8 @@ async def test_a_client_gets_from_the_address_to_a_tool_by_one_consent(
             return AuthorizationCodeResult(**dict(parse_qsl(urlsplit(visited[0]).query)))
 
         metadata = OAuthClientMetadata.model_validate({"redirect_uris": [CALLBACK]})
-        memory = Memory(client_id)
-        provider = OAuthClientProvider(url, metadata, memory, visit, came_back)
+        memory = Memory(registered(authority) if is_registered else None)
+        provider = OAuthClientProvider(url, metadata, memory, visit, came_back, document)
         http = httpx2.AsyncClient(verify=trusting(authority), auth=provider)
         _, kinds = await tools_of(url, http)
     assert len(visited) == 1

@@ -1,9 +1,49 @@
 // What both clients do, and tell.
-const [url, key] = process.argv.slice(2);
+import { once } from "node:events";
+import { createServer } from "node:http";
+
+const [url, credential] = process.argv.slice(2);
+
+/** A client that is known by its document; its user follows what it prints, and comes back to `port`. */
+function unregistered(document, port) {
+  const kept = {};
+  const redirectUrl = `http://127.0.0.1:${port}/callback`;
+  return {
+    redirectUrl,
+    clientMetadataUrl: document,
+    clientMetadata: { redirect_uris: [redirectUrl], token_endpoint_auth_method: "none" },
+    redirectToAuthorization: (address) => console.error(address.href),
+    clientInformation: () => kept.client,
+    saveClientInformation: (client) => void (kept.client = client),
+    tokens: () => kept.tokens,
+    saveTokens: (tokens) => void (kept.tokens = tokens),
+    codeVerifier: () => kept.verifier,
+    saveCodeVerifier: (verifier) => void (kept.verifier = verifier),
+  };
+}
+
+async function connect(client, Transport) {
+  const to = (options) => new Transport(new URL(url), options);
+  if (!credential.startsWith("https:")) {
+    const headers = { authorization: `Bearer ${credential}` };
+    return client.connect(to({ requestInit: { headers } }));
+  }
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const authProvider = unregistered(credential, server.address().port);
+  const first = to({ authProvider });
+  const refused = await client.connect(first).catch((error) => error);
+  if (refused?.constructor.name !== "UnauthorizedError") throw refused ?? new Error("it asked nobody");
+  const [request, response] = await once(server, "request");
+  response.setHeader("connection", "close").end();
+  server.close();
+  const told = new URL(request.url, authProvider.redirectUrl).searchParams;
+  await first.finishAuth(told.get("code"), told.get("iss"));
+  return client.connect(to({ authProvider }));
+}
 
 export async function walk(client, Transport) {
-  const headers = { authorization: `Bearer ${key}` };
-  await client.connect(new Transport(new URL(url), { requestInit: { headers } }));
+  await connect(client, Transport);
   const { tools } = await client.listTools();
   const call = async (name, args) => {
     const result = await client.callTool({ name, arguments: args });

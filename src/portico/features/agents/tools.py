@@ -21,6 +21,10 @@ Values = Annotated[
         extra_json_schema={"type": "object"},
     ),
 ]
+Filter = Annotated[
+    Raw,
+    Meta(extra_json_schema={"anyOf": [{"type": one} for one in ("string", "number", "boolean")]}),
+]
 IfMatch = (
     Annotated[str, Meta(description="Its etag when it was read: refuses if it has changed since.")]
     | UnsetType
@@ -62,11 +66,8 @@ class ListRecords(Arguments, frozen=True):
 
     kind: Kind
     filters: Annotated[
-        Mapping[str, Raw],
-        Meta(
-            description="Also search, sort and order, where list_kinds shows them.",
-            extra_json_schema={"additionalProperties": {"type": ["string", "number", "boolean"]}},
-        ),
+        Mapping[str, Filter],
+        Meta(description="Also search, sort and order, where list_kinds shows them."),
     ] = {}
     limit: Annotated[int, Meta(ge=1, le=100, description="25 unless given.")] | UnsetType = UNSET
     cursor: (
