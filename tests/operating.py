@@ -215,6 +215,23 @@ class Installation:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
+    def shell(self, commands: str, **variables: str) -> str:
+        """Runs shell commands of a document, which must end well, and returns what they print."""
+        link = self.directory / "portico-data"
+        if not link.exists():
+            link.symlink_to(self.data)
+        done = subprocess.run(
+            ["bash", "-euc", commands.replace("localhost:8443", f"localhost:{self.port}")],
+            cwd=self.directory,
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT_SECONDS,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def refused(self, *arguments: str) -> tuple[int, str]:
         """Runs a command that must fail with one line, and returns its exit code and that line."""
         done = self.run(*arguments)

@@ -3,7 +3,6 @@
 import hashlib
 import hmac
 import json
-import textwrap
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,9 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from documents import ROOT
+from documents import document
 from operating import Installation, Service
 
+GUIDE = document("docs/billing.md")
 SECRET = "whsec_of_the_provider"
 PLANS = "[plans.pro]\nper_minute = 1000\nper_day = 10000\n"
 
@@ -37,8 +37,7 @@ def app(server: Service, monkeypatch: pytest.MonkeyPatch) -> Any:
     body = {"name": "Billing", "type": "live", "scopes": ["admin"]}
     made = server.ask("/v1/api-keys", method="POST", key=installation.key, body=body)
     monkeypatch.setenv("PORTICO_API_KEY", made.json["data"]["key"])
-    text = (ROOT / "docs/billing.md").read_text("utf-8")
-    program = textwrap.dedent("   " + text.partition("```python\n   ")[2].partition("   ```")[0])
+    (program,) = [block.text for block in GUIDE.blocks if block.language == "python"]
     names: dict[str, Any] = {}
     exec(program, names)  # noqa: S102 - a program of our own
     return names["app"]
@@ -61,8 +60,10 @@ async def test_a_signed_webhook_sets_the_plan_and_no_other_does(server: Service,
     person = {"name": "Ada", "email": "ada@example.com", "password": "Aa1-ada-xx", "role": "viewer"}
     user = server.ask("/v1/users", method="POST", key=key, body=person).json["data"]["id"]
     account = f"/v1/users/{user}/account"
-    given = server.ask(account, method="PATCH", key=key, body={"external_id": "cus_4711"})
-    assert given.status == 200
+    (given,) = [block.text for block in GUIDE.blocks if block.language == "sh"]
+    assert account in given
+    said = server.installation.shell(given, PORTICO_API_KEY=key)
+    assert json.loads(said)["data"]["external_id"] == "cus_4711"
 
     def plan() -> str:
         return str(server.ask(account, key=key).json["data"]["plan"])

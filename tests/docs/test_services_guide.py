@@ -1,5 +1,6 @@
 """The steps of docs/services.md, from ten lines to a service behind Portico."""
 
+import json
 import socket
 import subprocess
 import sys
@@ -10,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from documents import ROOT, Document
+from documents import document
 from operating import Answer, Installation, Service, free_port, until
+from portico.settings import load
 
-PLACE = ROOT / "docs/services.md"
-GUIDE = Document(PLACE, PLACE.read_text("utf-8"))
+GUIDE = document("docs/services.md")
 
 
-def step(language: str) -> str:
-    """The first block in a language."""
-    return next(block.text for block in GUIDE.blocks if block.language == language)
+def step(language: str, number: int = 0) -> str:
+    """A block in a language, the first by default."""
+    return [block.text for block in GUIDE.blocks if block.language == language][number]
 
 
 def answers(port: int) -> bool:
@@ -82,3 +83,22 @@ def test_the_service_has_scopes_a_limit_a_sandbox_and_its_reference(server: Serv
     assert ask(server, "/sandbox/v1/invoices/1", testing).json["due"] == 40
     page = ask(server, "/v1/docs/services/invoices/docs", None)
     assert (page.status, "Read Invoice" in page.text) == (200, True)
+
+
+def test_the_call_by_a_program_works_as_it_is_written(server: Service) -> None:
+    admin = server.installation.key
+    narrow = {"name": "Service", "type": "live", "scopes": ["verify"]}
+    key = ask(server, "/v1/api-keys", admin, "POST", narrow).json["data"]["key"]
+    written = step("sh", 1)
+    assert "sk_live_…" in written
+    said = server.installation.shell(written.replace("sk_live_…", admin), SERVICE_KEY=key)
+    verdict = json.loads(said)["data"]
+    assert (verdict["valid"], verdict["user"]["role"]) == (True, "admin")
+
+
+def test_the_declaration_of_everything_is_one(tmp_path: Path) -> None:
+    (tmp_path / "portico.toml").write_text(step("toml", 1))
+    settings = load({}, {}, tmp_path)
+    service = settings.declared.services["invoices"]
+    assert service.audience_at(settings.base_url) == "https://invoices.example.com"
+    assert settings.plans["pro"].per_month == 1_000_000
