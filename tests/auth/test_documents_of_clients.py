@@ -223,8 +223,11 @@ async def test_document_with_a_fault_is_an_error_page(api: Api, site: Site, ada:
 async def test_document_elsewhere_than_at_a_public_https_address_is_not_fetched(
     api: Api, ada: Person
 ) -> None:
+    sender = Sender(api.live.destinations, api.clock, look_up=lambda _: ["10.0.0.9"])
+    api.live[Documents] = Documents(api.live, sender)
     async with api.unchanged():
         for url in (
+            "https://intranet.example/client.json",
             "https://127.0.0.1/client.json",
             "https://localhost/client.json",
             "https://10.0.0.1/client.json",
@@ -238,7 +241,10 @@ async def test_document_elsewhere_than_at_a_public_https_address_is_not_fetched(
             "https://[::1/client.json",
             "http://shop.example/client.json",
         ):
-            assert (await ask(ada, url)).status_code == 400, url
+            answer = await ask(ada, url)
+            assert answer.status_code == 400, url
+            assert "10.0.0.9" not in answer.text, "strangers learn nothing of the network inside"
+    await sender.close()
 
 
 async def test_error_leads_to_the_site_of_an_unregistered_client_only_after_sign_in(

@@ -6,6 +6,7 @@ made once somebody consents.
 """
 
 import asyncio
+import logging
 import re
 from collections import OrderedDict
 from collections.abc import Callable
@@ -38,6 +39,8 @@ KEPT = 1_000
 """How many documents are kept."""
 LEAST_SECONDS, MOST_SECONDS = 300, 86_400
 """How long a document is kept at least and at most, whatever its `Cache-Control` says."""
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -89,8 +92,9 @@ class _Fetched(Generic[T]):
             try:
                 found = await self._sender.read(url, longest=LONGEST, seconds=SECONDS)
             except Unsent as error:
-                reason = error.reason
-                raise _refused(f"The application's document cannot be read: {reason}.") from None
+                log.info("%s cannot be read: %s", url, error.reason)
+                # Not why: anybody may ask, and learn where names of the network inside lead.
+                raise _refused("The application's document cannot be read.") from None
         if found.status != 200 or len(found.body) > LONGEST:
             raise _refused("The application's document must answer with 200 and at most 16 KiB.")
         try:
