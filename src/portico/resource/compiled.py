@@ -366,16 +366,20 @@ class Compiled:
                     values = {**values, field.name: stored}
         return msgspec.structs.replace(row, **{self.column(name): v for name, v in values.items()})
 
+    def mark_of(self, _row: Any) -> str:
+        """What the words of a row begin with in the index."""
+        return _MARK
+
     def texts(self, row: Any) -> list[str]:
-        """The texts that are searched."""
-        return [self.stored(row, field) or "" for field in self.searched]
+        """The mark of a row's words, and the texts that are searched."""
+        return [self.mark_of(row), *(self.stored(row, field) or "" for field in self.searched)]
 
     def words_of(self, row: Any) -> tuple[list[str], list[str]]:
         """The words of the first field that is searched, which counts most, and of the others."""
-        first, *others = self.texts(row)
+        mark, first, *others = self.texts(row)
         return (
-            [_MARK + word for word in tokens(first)],
-            [_MARK + word for other in others for word in tokens(other)],
+            [mark + word for word in tokens(first)],
+            [mark + word for other in others for word in tokens(other)],
         )
 
     def samples(self) -> list[dict[str, Any]]:
@@ -403,7 +407,7 @@ class Compiled:
         return (self.shows(None),)
 
     def mark(self, _query: Any) -> str | None:
-        """The value that words are marked with and that a list is limited to, if it is."""
+        """The value by which words are marked and to which a list is limited, if it is."""
         return None
 
     def shows(self, _query: Any) -> Dependency:

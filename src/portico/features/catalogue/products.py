@@ -7,7 +7,6 @@ from typing import Any
 
 from portico.core.events import Details
 from portico.data.database import Dependency, ListDependency, Params
-from portico.data.search import tokens
 from portico.features.catalogue.rules import MAX_IMAGES, STATUSES, Product
 from portico.kinds import Kind, Record, currency, integer, items, money, states, text, texts, url
 from portico.resource.compiled import CREATED, Compiled
@@ -68,15 +67,6 @@ def list_part(status: str | None, category: str | None) -> Dependency:
 _MARKS = {"active": "a", "archived": "r", "draft": "d"}
 
 
-def _words(product: Product) -> tuple[list[str], list[str]]:
-    """The words of the name and those of the description, marked with the product's status."""
-    mark = _MARKS[product.status]
-    return (
-        [mark + word for word in tokens(product.name)],
-        [mark + word for word in tokens(product.description)],
-    )
-
-
 class _Products(Compiled):
     """Products, whose lists, totals and words are kept by status."""
 
@@ -86,7 +76,6 @@ class _Products(Compiled):
         "Newest first, or most relevant first with `search`. Shows active products unless `status`"
         " says otherwise."
     )
-
     chosen: Mapping[str, Any] = MappingProxyType({"status": "active"})
     kept = MappingProxyType({"TRUE": "TRUE", "status = :status": "key = :status"})
     walked = ("category = :category AND status = :status",)
@@ -100,10 +89,14 @@ class _Products(Compiled):
         return Product
 
     def index(self) -> Indexed[Any]:
-        return Indexed(self.table_name, "product_words", _words, _MARKS)
+        return Indexed(self.table_name, "product_words", self.words_of, _MARKS)
 
-    def texts(self, row: Product) -> list[str]:
-        return [row.name, row.description, row.status]
+    def mark_of(self, row: Product) -> str:
+        return _MARKS[row.status]
+
+    def mark(self, query: Any) -> str | None:
+        status: str | None = query.status
+        return status
 
     @property
     def filed(self) -> Sequence[Field]:
@@ -127,10 +120,6 @@ class _Products(Compiled):
             return where, params
 
         return condition
-
-    def mark(self, query: Any) -> str | None:
-        status: str | None = query.status
-        return status
 
     def shows(self, query: Any) -> Dependency:
         return list_part(query.status, query.category)
