@@ -83,6 +83,7 @@ const gate = new Gate(base, key, "invoices", { path: "/invoices" });
 const told = ({ userId, plan, credential } = {}) => ({ user: userId, plan, credential });
 
 const app = express();
+app.use("/misled", new Gate(base, "sk_live_x", "invoices").express());
 const alone = gate.express("write:invoices");
 app.post("/alone/:id", alone, ({ portico }, answer) => answer.json(told(portico)));
 app.use(gate.express());
@@ -219,6 +220,13 @@ def test_a_scope_alone_is_asked_for_and_its_lack_answered_as_by_portico(
     assert nobody.headers["www-authenticate"].startswith('Bearer scope="write:invoices", resource')
     forged = sent(served, address, "POST", {"x-portico-identity": "a.b.c"})
     assert (forged.status_code, "not trusted" in forged.text) == (401, True)
+
+
+@pytest.mark.parametrize("place", [EXPRESS], indirect=True)
+def test_in_express_a_key_that_may_not_verify_is_no_refusal_of_the_caller(
+    served: Authority, viewer: dict[str, str], place: str
+) -> None:
+    assert sent(served, f"{place}/misled/7", headers=viewer).status_code == 500
 
 
 @pytest.mark.parametrize("place", [FASTAPI, EXPRESS], indirect=True)

@@ -200,7 +200,9 @@ export class Gate {
       if (error instanceof Refusal) error.challenge(scope, this.#metadata);
       const { status = 0 } = error instanceof APIError ? error : {};
       const unheard = error instanceof ConnectionFailed || error instanceof UnexpectedAnswer;
-      if (!unheard && status !== 429 && status < 500) throw error; // Such as for a key that may not ask: the gate's own fault.
+      if (!status && !unheard) throw error;
+      // Such as for a key that may not ask: the gate's own fault, whose status Express would answer the caller.
+      if (!unheard && status !== 429 && status < 500) throw new Error("Portico refuses the gate.", { cause: error });
       throw new Refusal(503, "SERVICE_UNAVAILABLE", "Credentials cannot be verified at the moment.", { "retry-after": "1" });
     }
   }
