@@ -225,6 +225,7 @@ def test_file_may_be_named_and_speak_toml_or_text(tmp_path: Path) -> None:
         ("PROVIDERissuer = 1", "not TOML"),
         ("PROVIDERpreset = 'gitlab'", "sign_in.corp.preset must be one of github"),
         ("PROVIDERpreset = 1", "sign_in.corp.preset must be one of github"),
+        ("PROVIDERpreset = ['github']", "sign_in.corp.preset must be one of github"),
         ("PROVIDERuser_endpoint = 'https://a.test/'", "'user_endpoint' is not a setting"),
         ("[sign_in.github]\npreset = 'github'", "needs client_id and client_secret too"),
         (

@@ -50,6 +50,10 @@ def test_services_scopes_roles_limits_and_months_are_read(tmp_path: Path) -> Non
     assert "verify" not in ROLE_SCOPES["editor"]
 
 
+def test_service_may_be_called_like_the_beginning_of_an_address_of_ours(tmp_path: Path) -> None:
+    assert read(tmp_path, "[services.mcp-tools]").declared.services.keys() == {"mcp-tools"}
+
+
 def test_without_tables_nothing_is_declared(tmp_path: Path) -> None:
     assert read(tmp_path, "").declared == Services()
 
@@ -67,7 +71,14 @@ RULE = "[services.a]\n[[services.a.rules]]\n"
         ("[services.a]\naudience = 'invoices'", "services.a.audience must be a URI"),
         ("[services.a]\naudience = 'https://a.test/#x'", "services.a.audience must be a URI"),
         ("[services.a]\naudience = 'https://localhost:8443/v1'", "audience must differ from"),
+        ("[services.mcp]", "audience must differ from https://localhost:8443/v1/mcp"),
         ("[services.a]\naudience = 'urn:x'\n[services.b]\naudience = 'urn:x'", "different aud"),
+        (SERVICE + '[services.b]\naudience = "https://localhost:8443/v1/a"', "different aud"),
+        (
+            SERVICE.replace("s.a]", "s.b]") + "[services.a]",
+            "https://localhost:8443/v1/a is of both",
+        ),
+        ("[services.a]\naudience = 'https://localhost:8443/sandbox/v1/b'\n[services.b]", "of both"),
         (SERVICE + '[services.b]\npath = "/a/b"\nupstream = "http://h:2"', "must not lie within"),
         (SERVICE.replace('"/a"', '"/a/"'), "services.a.path must be a path"),
         (SERVICE.replace('"/a"', '"/a/../b"'), "services.a.path must be a path"),
@@ -89,9 +100,12 @@ RULE = "[services.a]\n[[services.a.rules]]\n"
         (RULE + 'path = "a"\nscope = "any"', "services.a.rules 1: path must be like"),
         (RULE + 'path = "/**/a"\nscope = "any"', "services.a.rules 1: path must be like"),
         (RULE + 'path = "/%2e"\nscope = "any"', "services.a.rules 1: path must be like"),
+        (RULE + 'path = "/a//b"\nscope = "any"', "services.a.rules 1: path must be like"),
+        (RULE + 'path = "/a/.."\nscope = "any"', "services.a.rules 1: path must be like"),
         (RULE + 'path = "/"', "services.a.rules 1 needs a scope"),
         (RULE + 'path = "/"\nscope = "any"\nmethods = ["get"]', "must be a method such as GET"),
         (RULE + 'path = "/"\nscope = "any"\nlimit = "x"', "limit 'x' is not in [limits]"),
+        (RULE + 'path = "/"\nscope = "any"\nlimit = ["x"]', "limit ['x'] is not in [limits]"),
         (RULE + 'path = "/"\nscope = "any"\ncost = 1001', "cost must be a whole number"),
         (
             RULE + 'path = "/"\nscope = "public"\nlimit = "x"\n[limits.x]\nper_day = 1',

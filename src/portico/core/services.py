@@ -123,6 +123,11 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
         """What tokens for it name, in the environment whose API has this address."""
         return self.audience or f"{base}/{self.name}"
 
+    def names_at(self, base: str) -> set[str]:
+        """By what clients may ask for a token for it there: its audience, and its address if it has
+        one."""
+        return {self.audience_at(base), *([base + self.path] if self.path else [])}
+
     def rule(self, method: str, path: str) -> Rule:
         """The first rule that matches. Raises `PermissionDenied` if there is none, and `Unreadable`
         as `checked_path`."""

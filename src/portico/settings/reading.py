@@ -79,9 +79,7 @@ def load(
             values[name] = _parsed(_Given(_BY_NAME[name], value, sources[name]), cwd)
     addresses = derived_addresses(values)
     try:
-        tables["declared"] = services(
-            declared, [*addresses.values()], addresses["base_url"], file.parent
-        )
+        tables["declared"] = services(declared, addresses, file.parent)
     except BrokenRule as rule:
         raise SettingError(f"{rule} (in {file})") from None
     if values["kinds"] is None:

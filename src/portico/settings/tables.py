@@ -132,9 +132,9 @@ def _provider(name: str, table: dict[str, Any]) -> Provider:
 def _preset(name: str, wanted: object) -> Mapping[str, Any]:
     """What a preset says of its provider; each is a file beside this one."""
     known = {file.name.removesuffix(".toml"): file for file in _PRESETS.iterdir()}
-    if wanted not in known:
+    if not isinstance(wanted, str) or wanted not in known:
         raise BrokenRule(f"sign_in.{name}.preset must be one of {', '.join(sorted(known))}")
-    return tomllib.loads(known[str(wanted)].read_text("utf-8"))
+    return tomllib.loads(known[wanted].read_text("utf-8"))
 
 
 def _label(value: object) -> str:
@@ -200,15 +200,20 @@ TABLES = ("services", "limits", "roles")
 
 _SCOPE = re.compile(r"[a-z][a-z0-9-]{0,29}:[a-z][a-z0-9-]{0,49}")
 _PATH = re.compile(r"(?:/[a-z0-9][a-z0-9._~-]{0,49}){1,5}")
-_RULE_PATH = re.compile(r"(?:/(?:\*|[A-Za-z0-9._~!$&'()+,;=:@-]*))*(?:/\*\*)?")
+_RULE_PATH = re.compile(
+    r"(?!.*/(?:/|\.{1,2}(?:/|$)))(?:/(?:\*|[A-Za-z0-9._~!$&'()+,;=:@-]*))*(?:/\*\*)?"
+)
+"""Without empty and dot segments: no request that is decided on has them."""
 _METHOD = re.compile(r"[A-Z]{1,20}")
 
 
 def services(
-    tables: Mapping[str, object], addresses: Sequence[str], base_url: str, directory: Path
+    tables: Mapping[str, object], addresses: Mapping[str, str], directory: Path
 ) -> Services:
     """What `TABLES` declare, by their names. `addresses` are Portico's own; files are named from
     `directory` on."""
+    bases = (addresses["base_url"], addresses["sandbox_url"])
+    own = {*addresses.values(), *(f"{base}/mcp" for base in bases)}
     limits = {name: _limit(name, table) for name, table in _each("limits", tables["limits"])}
     made: dict[str, Service] = {}
     roles = {name: _role(name, table) for name, table in _each("roles", tables["roles"])}
@@ -219,12 +224,10 @@ def services(
         openapi = _openapi(name, table["openapi"], directory) if "openapi" in table else None
         made[name] = _service(name, table, scopes=scopes, rules=rules, openapi=openapi)
     for one, other in combinations(made.values(), 2):
-        _check_apart(one, other, base_url)
+        _check_apart(one, other, bases)
     for service in made.values():
-        for own in addresses:
-            audience = service.audience_at(base_url)
-            if audience == own or audience.startswith(f"{own}/mcp"):
-                raise BrokenRule(f"services.{service.name}.audience must differ from {own}")
+        for audience in own.intersection(map(service.audience_at, bases)):
+            raise BrokenRule(f"services.{service.name}.audience must differ from {audience}")
     return Services(services=made, limits=limits, roles=roles)
 
 
@@ -387,7 +390,7 @@ def _rule(where: str, table: dict[str, Any], limits: Collection[str]) -> Rule:
     if not isinstance(scope, str):
         raise BrokenRule(f"{where} needs a scope, {ANYBODY} or {PUBLIC}")
     limit, cost = table.get("limit"), table.get("cost", 1)
-    if limit is not None and limit not in limits:
+    if limit is not None and (not isinstance(limit, str) or limit not in limits):
         raise BrokenRule(f"{where}: limit {limit!r} is not in [limits]")
     if limit is not None and scope == PUBLIC:
         raise BrokenRule(f"{where}: a limit counts accounts, and {PUBLIC} asks nobody for one")
@@ -396,12 +399,14 @@ def _rule(where: str, table: dict[str, Any], limits: Collection[str]) -> Rule:
     return Rule(methods=frozenset(methods), path=path, scope=scope, limit=limit, cost=cost)
 
 
-def _check_apart(one: Service, other: Service, base_url: str) -> None:
+def _check_apart(one: Service, other: Service, bases: Sequence[str]) -> None:
     """Raises `BrokenRule` where a request or token could be meant for either of two services."""
-    if one.audience_at(base_url) == other.audience_at(base_url):
-        raise BrokenRule(
-            f"services.{one.name} and services.{other.name} must have different audiences"
-        )
+    for base in bases:
+        if both := one.names_at(base) & other.names_at(base):
+            raise BrokenRule(
+                f"services.{one.name} and services.{other.name} must have different audiences and"
+                f" addresses: {min(both)} is of both"
+            )
     if one.path and other.path:
         inner, outer = f"{one.path}/", f"{other.path}/"
         if inner.startswith(outer) or outer.startswith(inner):

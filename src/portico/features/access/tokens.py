@@ -428,7 +428,7 @@ def target(env: Environment, asked: str | None, scopes: frozenset[str]) -> str |
     if asked == agents_address(base):
         return asked
     for service in services:
-        if asked == service.audience_at(base) or (service.path and asked == base + service.path):
+        if asked in service.names_at(base):
             return service.audience_at(base)
     raise AuthorizationRefused(
         "invalid_target", f"resource must be {base}, one of its services, or omitted."
