@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from declared_services import DECLARED
 from driving import BASE, Api, refused
 from portico.core.oauth import AuthorizationRefused
 from portico.core.users import User
@@ -15,7 +16,17 @@ from portico.features.access.backchannel import LOGOUT_TOKEN_TYPE
 from portico.features.access.clients import Registered
 from portico.features.access.pages.end_session import read_logout
 from portico.features.access.signing import Signer
-from signing_in import AUTH, CALLBACK, Visitor, client_of, code_of, login_of, oauth_refused, read
+from signing_in import (
+    AUTH,
+    CALLBACK,
+    Visitor,
+    client_of,
+    code_of,
+    login_of,
+    named,
+    oauth_refused,
+    read,
+)
 
 API = BASE["live"]
 INVOICES = f"{API}/invoices"
@@ -28,6 +39,12 @@ GET_7 = {"x_forwarded_method": "GET", "x_forwarded_uri": "/7"}
 def environ() -> dict[str, str]:
     """One engine: no statement is new."""
     return {}
+
+
+@pytest.fixture
+def declared() -> str:
+    """One service whose tokens are valid for less than others."""
+    return DECLARED.replace('"urn:mail"', '"urn:mail"\ntoken_seconds = 900')
 
 
 @pytest.fixture
@@ -108,24 +125,38 @@ async def test_resource_of_a_code_or_refresh_token_cannot_be_changed(
     assert (await visitor.renew(shop, first["refresh_token"])).status_code == 200
 
 
+@pytest.mark.parametrize("name", ["live", "sandbox"])
+@pytest.mark.parametrize(("scope", "seconds"), [("read:invoices", 3600), ("send:mail", 900)])
 async def test_token_for_a_service_is_a_jwt_that_says_what_it_is(
-    api: Api, shop: Registered, ada: User
+    api: Api, name: str, scope: str, seconds: int
 ) -> None:
-    given = await tokens(api, shop, ada, INVOICES)
+    env = api.live if name == "live" else api.sandbox
+    audience = "urn:mail" if scope == "send:mail" else f"{BASE[name]}/invoices"
+    ada, shop = await api.account("editor", env=env), await client_of(env)
+    wanted = (await read_request(env, asked(shop, scope=scope))).wanted
+    scopes = f"openid {scope}"
+    code = await code_of(env, shop.client, ada, scopes, resource=wanted.resource)
+    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
+    answer = await Visitor(api).form("token", {**form, **named(shop)}, env=name)
+    given = answer.json()
     head, claims = read(given["access_token"])
     assert head["typ"] == "at+jwt"
     now = api.clock() // 1000
     assert len(claims.pop("jti")) == 32
     assert claims == {
-        "iss": AUTH["live"],
-        "aud": INVOICES,
+        "iss": AUTH[name],
+        "aud": audience,
         "sub": str(ada.id),
         "client_id": shop.client.client_id,
         "scope": given["scope"],
         "sid": claims["sid"],
         "iat": now,
-        "exp": now + 3600,
+        "exp": now + seconds,
     }
+    assert given["expires_in"] == seconds
+
+
+async def test_token_for_no_service_is_opaque(api: Api, shop: Registered, ada: User) -> None:
     for resource in (None, AGENTS):
         opaque = await tokens(api, shop, ada, resource)
         assert opaque["access_token"].startswith("oat_")
