@@ -226,8 +226,9 @@ def services(
     for one, other in combinations(made.values(), 2):
         _check_apart(one, other, bases)
     for service in made.values():
-        for audience in own.intersection(map(service.audience_at, bases)):
-            raise BrokenRule(f"services.{service.name}.audience must differ from {audience}")
+        for audience in map(service.audience_at, bases):
+            if audience in own:
+                raise BrokenRule(f"services.{service.name}.audience must differ from {audience}")
     return Services(services=made, limits=limits, roles=roles)
 
 
