@@ -3,6 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable
 from html import unescape
+from urllib.parse import parse_qsl, urlencode
 
 import httpx
 import pytest
@@ -97,6 +98,23 @@ async def test_list_has_numbered_pages_newest_first_that_keep_its_filters_and_en
     assert rows(await admin.get(f"{joined}page={10**17}")) == rows(second)
     for page in ("0", "x", "%00"):
         assert rows(await admin.get(f"{joined}page={page}")) == rows(first), page
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize("path", LISTS)
+async def test_page_to_jump_to_keeps_the_filters_of_its_list(api: Api, path: str) -> None:
+    user, admin = await signed_in(api, "admin", name="Boss")
+    env = api.sandbox if path.startswith("/sandbox") else api.live
+    for number in range(2 * PER_PAGE + 1):
+        await LISTS[path](api, env, user, f"Item {number}")
+    page = (await admin.get(path)).text.partition('aria-label="Pages"')[2].partition("</nav>")[0]
+    sent = dict(re.findall(r'name="(\w+)" value="(.*?)"', page))
+    filters = dict(parse_qsl(path.partition("?")[2]))
+    assert {name: unescape(text) for name, text in sent.items()} == {**filters, "page": "1"}
+    action = f'action="/dashboard{path.partition("?")[0]}"'
+    assert action in page
+    last = await admin.get(f"{path.partition('?')[0]}?{urlencode({**filters, 'page': 3})}")
+    assert numbers(last) == [0]
 
 
 @pytest.mark.one_engine

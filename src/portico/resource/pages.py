@@ -139,6 +139,11 @@ class Asked(NamedTuple):
     shown: Mapping[str, str]
     faults: Mapping[str, str]
 
+    @property
+    def chosen(self) -> Mapping[str, str]:
+        """The parameters of the list without the page."""
+        return {name: text for name, text in self.shown.items() if text}
+
     def address(self, **changed: object) -> str:
         """The query string of the same list with other parameters; empty ones are left out."""
         return urlencode({name: text for name, text in {**self.shown, **changed}.items() if text})

@@ -36,11 +36,14 @@ async def page_of(
 
 
 def numbered(page: int, total: int, **filters: str) -> dict[str, Any]:
-    """The variables of the template `paging.html`; `filters` become part of each page's address."""
+    """The variables of the template `paging.html`. `filters` that are not empty become part of each
+    page's address; `this_page` is the query of this one."""
+    filters = {name: text for name, text in filters.items() if text}
     return {
         "page": page,
         "last": pages_of(total),
-        "query": lambda number: urlencode({**filters, "page": number}),
+        "filters": filters,
+        "this_page": urlencode({**filters, "page": page}),
     }
 
 
