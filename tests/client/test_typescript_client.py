@@ -10,7 +10,7 @@ from pathlib import Path
 
 import portico_client
 from client.delivering import BODY, SECRET, signed
-from client.programs import TYPESCRIPT, environment, one_worker, run
+from client.programs import TYPESCRIPT, environment, one_worker, run, tried
 from documents import Document
 from oauth.authority import WEB_APP, Authority
 from oauth.visiting import Browser
@@ -231,3 +231,50 @@ def conversed(home: Path, served: Authority, browser: Browser, facts: object) ->
         finally:
             process.kill()
     return said
+
+
+MANAGED = """
+import assert from "node:assert/strict";
+import { Client, Gate, NotFound } from "@portico/client";
+const { PORTICO_API_KEY: key, PORTICO_BASE_URL: base } = process.env;
+const client = new Client();
+const { accounts, invitations, clients, users } = client;
+const { id, email } = await client.me();
+
+const { etag, plan } = await accounts.get(id);
+await accounts.update(id, { external_id: "crm-ts" }, { ifMatch: etag });
+const { data: named } = await users.list({ external_id: "crm-ts" }).page(1);
+assert.deepEqual(named.map((one) => one.id), [id]);
+assert.equal((await accounts.update(id, { external_id: null })).external_id, null);
+assert((await client.plans()).some((one) => one.name === plan));
+
+const invited = await invitations.create({ email: "ts@example.com", role: "editor" });
+const renewed = await invitations.renew(invited.id);
+assert.notEqual(renewed.link, invited.link);
+for await (const one of invitations.list()) assert(!("link" in one));
+assert.equal((await invitations.get(invited.id)).role, "editor");
+await invitations.delete(invited.id, { ifMatch: renewed.etag });
+
+const redirect_uris = ["https://ts.example.com/callback"];
+const shop = await clients.create({ name: "TS", redirect_uris });
+const { client_secret } = await clients.rotateSecret(shop.client_id);
+assert.notEqual(client_secret, shop.client_secret);
+await clients.update(shop.client_id, { scopes: ["read:users"] }, { ifMatch: shop.etag });
+assert.deepEqual((await clients.get(shop.client_id)).scopes, ["read:users"]);
+assert.equal((await clients.list().page(1)).data[0].client_id, shop.client_id);
+await clients.delete(shop.client_id);
+await assert.rejects(clients.get(shop.client_id), NotFound);
+
+const { data: entries } = await client.audit.list({ actor_id: id, limit: 1 }).page();
+assert.equal(entries[0].user.email, email);
+assert.deepEqual(await client.usage.list({ by: "hour", to: "2000-01-01T00:00:00Z" }), []);
+const verified = await new Gate(base, key, "invoices").verify(key, { scope: "read:invoices" });
+assert.deepEqual([verified.valid, verified.user.id], [true, id]);
+"""
+
+
+def test_typescript_client_manages_what_the_api_does(package: Path, served: Authority) -> None:
+    program = package.parents[2] / "managed.mjs"
+    program.write_text(MANAGED)
+    done = tried(served, "node", program)
+    assert done.returncode == 0, done.stderr
