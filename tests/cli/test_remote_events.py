@@ -1,13 +1,15 @@
 """`portico events` on a machine without a data directory: over the API."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from beside import Running
 from listening import listening
-from operating import Installation, copy_of, until
+from operating import Installation, copy_of, until, with_input
 from receiving import received
 
 
@@ -73,6 +75,14 @@ def test_what_is_refused_is_told_in_one_line(
 ) -> None:
     found, said = laptop.having(**variables).refused("events", "list", *words)
     assert (found, says in said) == (code, True), said
+
+
+def test_address_and_key_come_by_options_too(running: Running, tmp_path: Path) -> None:
+    ca, key = str(running.installation.data / "tls/ca.pem"), running.installation.key
+    words = ("--base-url", f"https://localhost:{running.installation.port}/v1", "--api-key-stdin")
+    nowhere = Installation(tmp_path).having(ca=ca)
+    code, said, _ = with_input(nowhere, f"{key}\n".encode(), "events", "list", "--json", *words)
+    assert (code, json.loads(said)) == (0, running.installation.told("events", "list"))
 
 
 def test_a_data_directory_goes_before_the_variables(running: Running) -> None:

@@ -28,7 +28,10 @@ async def test_requests_refusals_and_cost_are_counted_by_key_and_service(api: Ap
     assert (await editor.post("/products/batch", json={"items": [item] * 101})).status_code == 200
     await second.get("/nowhere")
     ask = {"credential": second.key, "service": "invoices", "path": "/bulk", "method": "POST"}
-    for code in ("VALID", "VALID", "RATE_LIMITED"):  # 7 each, and 20 a month
+    sent = {"x-forwarded-method": "POST", "x-forwarded-uri": "/bulk"}
+    check = "https://localhost:8443/auth/check/invoices"
+    assert (await second.get(check, headers=sent)).status_code == 200
+    for code in ("VALID", "RATE_LIMITED"):  # 7 each, and 20 a month
         assert (await admin.post("/verify", json=ask)).json()["data"]["code"] == code
     whose = {"user_id": editor.user.id}
     for query, counted in (
