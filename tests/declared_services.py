@@ -15,6 +15,11 @@ path = "/status"
 scope = "public"
 
 [[services.invoices.rules]]
+path = "/alive"
+scope = "public"
+cost = 0
+
+[[services.invoices.rules]]
 methods = ["GET", "HEAD"]
 path = "/heavy/*"
 scope = "read:invoices"

@@ -1,10 +1,13 @@
 """`GET /check/{service}`: what a proxy is told about a request, before it lets it pass."""
 
+from pathlib import Path
+
 import httpx
 import msgspec
 import pytest
 
-from driving import Api, InProcess, refused
+from declared_services import DECLARED
+from driving import Api, InProcess, refused, settings_for
 from portico.core.secrets import from_base64url
 
 pytestmark = pytest.mark.one_engine
@@ -96,12 +99,14 @@ async def test_the_rule_of_the_original_request_decides(api: Api) -> None:
         answer = await callers[role].get(f"{CHECK}/invoices", headers=headers)
         assert answer.status_code == status, (role, headers)
         assert ("x-portico-identity" in answer.headers) == (status == 200)
+        assert "x-ratelimit-remaining" in answer.headers
 
 
 async def test_a_public_rule_asks_nobody(api: Api) -> None:
     for stranger in (api.stranger(), api.stranger(authorization="Bearer nonsense")):
         answer = await stranger.get(f"{CHECK}/invoices", headers=asked("GET", "/status"))
         assert answer.status_code == 200
+        assert answer.headers["x-ratelimit-limit"] == "30"
         assert not [name for name in answer.headers if name.startswith("x-portico-")]
         refused(await stranger.get(f"{CHECK}/invoices", headers=GET_7), 401)
 
@@ -110,9 +115,26 @@ async def test_only_a_proxy_here_or_a_trusted_one_may_ask(api: Api) -> None:
     caller = await api.caller("viewer")
     client = httpx.AsyncClient(transport=InProcess(api, "192.0.2.1:5000"))
     headers = {**GET_7, "authorization": f"Bearer {caller.key}"}
-    refused(await client.get(f"{CHECK}/invoices", headers=headers), 403)
+    foreign = await client.get(f"{CHECK}/invoices", headers=headers)
+    refused(foreign, 403)
+    assert foreign.headers["x-ratelimit-remaining"] == "29"
     refused(await caller.get(f"{CHECK}/nothing", headers=GET_7), 404)
     refused(await caller.post(f"{CHECK}/invoices", headers=GET_7), 405)
+
+
+async def test_nobody_is_within_a_keys_networks_whom_no_proxy_has_named(tmp_path: Path) -> None:
+    (tmp_path / "portico.toml").write_text(DECLARED)
+    trusting = settings_for(tmp_path, {"PORTICO_TRUSTED_PROXIES": "10.0.0.1"})
+    async with Api(trusting) as api:
+        admin = await api.caller("admin")
+        proxy = httpx.AsyncClient(transport=InProcess(api, "10.0.0.1:5000"))
+        wanted = {"name": "N", "type": "live", "networks": ["10.0.0.0/8"]}
+        key = (await admin.post("/api-keys", json=wanted)).json()["data"]["key"]
+        headers = {**GET_7, "authorization": f"Bearer {key}", "x-forwarded-proto": "https"}
+        for address in (f"{CHECK}/invoices", "https://localhost:8443/v1/invoices/7"):
+            refused(await proxy.get(address, headers=headers), 403)
+            named = {**headers, "x-forwarded-for": "10.0.0.7"}
+            assert (await proxy.get(address, headers=named)).status_code in (200, 502)
 
 
 async def test_limits_are_told_with_their_headers(api: Api) -> None:

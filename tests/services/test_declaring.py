@@ -36,7 +36,7 @@ def test_services_scopes_roles_limits_and_months_are_read(tmp_path: Path) -> Non
     assert (invoices.path, invoices.timeout_seconds, invoices.max_body) == (
         "/invoices", 30, 100 * 2**20
     )  # fmt: skip
-    assert [rule.cost for rule in invoices.rules] == [1, 1, 1, 7]
+    assert [rule.cost for rule in invoices.rules] == [1, 0, 1, 1, 7]
     assert declared.limits == {"heavy": Plan("heavy", 2, UNLIMITED)}
     assert settings.plans["monthly"].per_month == 20
     declare(PERMISSIONS, declared)

@@ -9,6 +9,7 @@ import pytest
 
 from declared_services import DECLARED
 from driving import Api, refused
+from portico.core.requests import NO_KEY, NOBODY, RequestCounts
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
@@ -134,6 +135,61 @@ async def test_who_may_not_pass_never_reaches_the_service(api: Api, upstream: Up
     assert [one.status_code for one in answers] == [200, 200, 429]
     assert len(upstream.got) == 2
     refused(answers[-1], 429, "RATE_LIMITED")
+
+
+REFUSED: list[tuple[str, str, dict[str, str], int]] = [
+    ("GET", "/invoices/a/..%2fb", {}, 400),
+    ("GET", "/invoices/7?a=%zz", {}, 400),
+    ("TRACE", "/invoices/7", {}, 501),
+    ("GET", "/invoices/status", {"upgrade": "websocket"}, 501),
+    ("GET", "/invoices/7", {}, 401),
+]
+
+
+async def test_what_is_refused_before_anybody_is_asked_counts_by_address(
+    api: Api, upstream: Upstream
+) -> None:
+    for left, (method, path, headers, status) in zip(range(29, 0, -1), REFUSED, strict=False):
+        answer = await api.stranger().request(method, path, headers=headers)
+        refused(answer, status)
+        assert answer.headers["x-ratelimit-remaining"] == str(left), path
+    for _ in range(left):
+        await api.stranger().get("/invoices/7")
+    refused(await api.stranger().request("TRACE", "/invoices/7"), 429)
+    assert upstream.got == []
+
+
+async def test_public_requests_take_their_cost_from_the_address(
+    api: Api, upstream: Upstream
+) -> None:
+    left = [
+        (await api.stranger().get(f"/invoices/{path}")).headers["x-ratelimit-remaining"]
+        for path in ("status", "alive", "alive", "status")
+    ]
+    assert left == ["29", "29", "29", "28"]
+    assert len(upstream.got) == 4
+
+
+async def test_each_request_counts_once_with_the_status_that_the_client_got(
+    api: Api, upstream: Upstream
+) -> None:
+    caller, counts = await api.caller("viewer"), api.live[RequestCounts]
+    counts.take()
+    upstream.reply = OK.replace(b"200 OK", b"404 None")
+    await caller.get("/invoices/7")
+    upstream.reply = b"nonsense\r\n\r\n"
+    refused(await caller.get("/invoices/7"), 502)
+    refused(await caller.post("/invoices/bulk"), 403)
+    await api.stranger().get("/invoices/7")
+    made, failed = counts.take()
+    key, hour, label = caller.record.id, api.clock() // 3_600_000, "forward invoices"
+    assert made == {
+        (caller.user.id, hour, label, 404, key): (1, 1),
+        (caller.user.id, hour, label, 502, key): (1, 1),
+        (caller.user.id, hour, label, 403, key): (1, 7),
+        (NOBODY, hour, label, 401, NO_KEY): (1, 0),
+    }
+    assert [one.code for one in failed] == ["", "BAD_GATEWAY", "PERMISSION_DENIED"]
 
 
 async def test_a_body_flows_as_it_comes(api: Api, upstream: Upstream) -> None:

@@ -164,16 +164,20 @@ NOTHING = Services()
 
 class Needed(msgspec.Struct, frozen=True):
     """What a caller needs for one request, and what it takes from them. Without `scopes` every
-    valid credential will do; with `refused`, the reason, none will."""
+    valid credential will do; with `refused`, the reason, none will. If it is `public`, nobody is
+    asked."""
 
     scopes: tuple[str, ...] = ()
     limit: str | None = None
     cost: int = 1
     refused: str = ""
+    public: bool = False
 
 
 def needed_by(rule: Rule) -> Needed:
-    """What a rule needs; not for one that asks nobody."""
+    """What a rule needs."""
+    if rule.scope == PUBLIC:
+        return Needed(cost=rule.cost, public=True)
     return Needed(() if rule.scope == ANYBODY else (rule.scope,), rule.limit, rule.cost)
 
 

@@ -26,7 +26,6 @@ from portico.core.errors import (
     PermissionDenied,
     PorticoError,
 )
-from portico.core.networks import Admits
 from portico.data.database import acting_for
 from portico.web import throttle
 from portico.web.authenticate import Authenticators, bearer
@@ -177,7 +176,7 @@ async def admit(
         raise
     request.caller = caller
     acting_for.set(caller.account_id or caller.user_id)  # as on the pages of a mirror user
-    inside = caller.admits is None or _is_inside(caller.admits, request.origin)
+    inside = request.origin.is_within(caller.admits)
     never_refused = uncounted = False
     if endpoint is not None:
         never_refused = endpoint.never_refused and caller.credential == "session"
@@ -185,16 +184,14 @@ async def admit(
     if not uncounted:
         await throttle.account(request, caller.user_id, caller.plan, never_refused=never_refused)
     if not inside:
-        address = request.origin.address
-        raise PermissionDenied(
-            f"This API key may not be used from {address}; use it from one of its networks."
-        )
+        raise outside(request.origin)
 
 
-def _is_inside(admits: Admits, origin: Origin) -> bool:
-    """Whether a credential may be used from the client's address, which is unknown if no proxy
-    named it."""
-    return origin.known and admits(origin.address)
+def outside(origin: Origin) -> PermissionDenied:
+    """The error for an API key that is used from elsewhere than its networks."""
+    return PermissionDenied(
+        f"This API key may not be used from {origin.address}; use it from one of its networks."
+    )
 
 
 async def _decoded(

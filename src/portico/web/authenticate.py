@@ -4,9 +4,8 @@ from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from portico.core.caller import READING_METHODS, Principal
-from portico.core.errors import AuthenticationRequired, PermissionDenied
+from portico.core.errors import AuthenticationRequired
 from portico.features.access.credentials import Credentials, other_resource
-from portico.web import throttle
 from portico.web.cookies import Origins, SecretCookie, are_unreadable
 from portico.web.messages import Request
 
@@ -64,16 +63,12 @@ class Authenticators:
         return _looked_up(credentials, token, request.now, resource)
 
     async def of_request(self, request: Request, method: str, resource: str) -> Principal:
-        """The caller of a request to a service, which was made with this method. An invalid
-        credential counts against the client's address. Raises as `caller`, and `RateLimited`."""
-        try:
-            if "authorization" not in request.headers:
-                return await self._by_cookie(request, method)
-            caller = self.caller(request, resource)
-            return caller if isinstance(caller, Principal) else await caller
-        except (AuthenticationRequired, PermissionDenied):
-            await throttle.address(request)
-            raise
+        """The caller of a request to a service, which was made with this method. Raises as
+        `caller`."""
+        if "authorization" not in request.headers:
+            return await self._by_cookie(request, method)
+        caller = self.caller(request, resource)
+        return caller if isinstance(caller, Principal) else await caller
 
     async def _by_cookie(self, request: Request, method: str) -> Principal:
         if self._cookie is None:

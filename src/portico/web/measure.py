@@ -161,7 +161,7 @@ class Measure:
         if account_id is not None:
             caller = request.caller
             key_id = caller.credential_id if caller and caller.credential == "api_key" else NO_KEY
-            route = endpoint.name if endpoint else NOWHERE
+            route = request.label or (endpoint.name if endpoint else NOWHERE)
             counts = request.environment[RequestCounts]
             counts.count((account_id, request.now // HOUR, route, status, key_id), request.cost)
             if status >= 400 and account_id != NOBODY:

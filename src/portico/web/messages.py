@@ -12,9 +12,10 @@ from portico.core.audit import Actor, Answer, Author, KeyedRequest
 from portico.core.caller import Principal
 from portico.core.errors import PayloadTooLarge, RequestTimeout, Unreadable
 from portico.core.ids import parse_id
-from portico.core.networks import is_loopback
+from portico.core.networks import Admits, is_loopback
 from portico.core.oauth import Client
 from portico.core.plans import Verdict
+from portico.core.requests import NOWHERE
 from portico.environment import Environment
 from portico.web.envelope import encode
 
@@ -74,6 +75,11 @@ class Origin(msgspec.Struct, frozen=True):
     """Whether the request was HTTPS all the way from the client."""
     headers: tuple[tuple[str, str], ...]
     """Headers of every response to a request from this origin."""
+
+    def is_within(self, admits: Admits | None) -> bool:
+        """Whether the client is in the networks of a credential, if it has any. A client that no
+        proxy named is in none."""
+        return admits is None or (self.known and admits(self.address))
 
 
 class NoQuery(msgspec.Struct, frozen=True):
@@ -153,6 +159,7 @@ class TypedRequest(Generic[Q_co, B_co]):
         "id",
         "inner_id",
         "keyed",
+        "label",
         "method",
         "now",
         "origin",
@@ -197,6 +204,8 @@ class TypedRequest(Generic[Q_co, B_co]):
         self.account_id: int | None = None
         """The account whose limit it counts against, `NOBODY` if it counts against an address or a
         client, None if it counts against no limit."""
+        self.label = NOWHERE
+        """What it counts as in the statistics, unless as its endpoint."""
         self.error_code = ""
         """The error code of the answer; empty on success."""
 

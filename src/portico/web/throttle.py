@@ -4,6 +4,7 @@ A request is counted once, before any work is done for it. A request over the li
 even on a route that is never refused.
 """
 
+from portico.core.errors import PorticoError, Unavailable
 from portico.core.plans import Plan, Use, is_full, judge_all, network_plan, over_limit
 from portico.core.requests import NOBODY, Quotas
 from portico.environment import Environment
@@ -53,11 +54,19 @@ async def more(request: Request, count: int) -> None:
     request.cost += count
 
 
-async def address(request: Request, *, never_refused: bool = False) -> None:
+async def address(request: Request, *, cost: int = 1, never_refused: bool = False) -> None:
     """Counts a request against its address and the network around it, on the plan Free. Raises
     `RateLimited` unless `never_refused`."""
     request.account_id = NOBODY
-    await _take(request, request.environment, _of_address(request), never_refused=never_refused)
+    claims = _of_address(request)
+    await _take(request, request.environment, claims, cost, never_refused=never_refused)
+
+
+async def refusal(request: Request, error: PorticoError) -> None:
+    """Counts a request with this error against its address, unless it was counted before or is not
+    the client's fault. Raises `RateLimited`."""
+    if request.verdict is None and not isinstance(error, Unavailable):
+        await address(request)
 
 
 async def check_address(request: Request) -> None:
@@ -103,9 +112,15 @@ async def caller(
 
 
 async def _take(
-    request: Request, environment: Environment, claims: Claims, *, never_refused: bool = False
+    request: Request,
+    environment: Environment,
+    claims: Claims,
+    cost: int = 1,
+    *,
+    never_refused: bool = False,
 ) -> None:
-    request.verdict = verdict = await environment.limiter.take_all(claims, request.now)
+    costs = [cost] * len(claims)
+    request.verdict = verdict = await environment.limiter.take_all(claims, request.now, costs)
     if not (verdict.admitted or never_refused):
         raise over_limit(verdict)
 

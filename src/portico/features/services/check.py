@@ -6,6 +6,7 @@ from portico.core.errors import PermissionDenied, PorticoError, Unreadable
 from portico.core.networks import is_loopback
 from portico.core.services import Service, path_of
 from portico.features.services.service import Decisions
+from portico.web import throttle
 from portico.web.api_responder import no_endpoint
 from portico.web.authenticate import Authenticators
 from portico.web.messages import Reply, Request
@@ -37,13 +38,17 @@ class CheckResponder:
     ) -> Reply:
         """Answers proxies on this machine and trusted ones. Raises `PorticoError`."""
         peer = request.peer
-        if not (is_loopback(peer) or self._peers.trusts(peer)):
-            raise PermissionDenied(
-                "Only a proxy on this machine, or one in trusted_proxies, may ask this."
-            )
-        if endpoint is None:
-            raise no_endpoint(request, match)
-        return await endpoint.handler(request)
+        try:
+            if not (is_loopback(peer) or self._peers.trusts(peer)):
+                raise PermissionDenied(
+                    "Only a proxy on this machine, or one in trusted_proxies, may ask this."
+                )
+            if endpoint is None:
+                raise no_endpoint(request, match)
+            return await endpoint.handler(request)
+        except PorticoError as error:
+            await throttle.refusal(request, error)
+            raise
 
 
 def routes(
@@ -54,10 +59,12 @@ def routes(
 
 
 def _route(service: Service, decisions: Decisions, authenticators: Authenticators) -> AnyRoute:
+    label = f"check {service.name}"
+
     async def check(request: Request) -> Reply:
-        method = _header(request, _METHODS)
-        path, label = path_of(_header(request, _TARGETS)), f"check {service.name}"
-        told = await decisions.admit(request, authenticators, service, method, path, label=label)
+        request.label = label
+        method, path = _header(request, _METHODS), path_of(_header(request, _TARGETS))
+        told = await decisions.admit(request, authenticators, service, method, path)
         return Reply(200, b"", [_NO_STORE, *(told or ())])
 
     return Route(

@@ -14,6 +14,7 @@ from portico.core.errors import PorticoError, Unreadable
 from portico.core.services import Service, path_of
 from portico.features.services.service import Decisions, Pairs
 from portico.outbound.exchange import Forwarder, ServiceRequest, Unsent
+from portico.web import throttle
 from portico.web.authenticate import Authenticators
 from portico.web.cookies import DEVICE, PROVIDER, SECOND_STEP
 from portico.web.envelope import error_body
@@ -79,6 +80,7 @@ class ForwardResponder:
         self._authenticators = authenticators
         self._forwarder = forwarder
         self._session = session
+        self._label = f"forward {service.name}"
 
     def serves(self, _access: str | Access) -> bool:
         """No route of our own."""
@@ -96,17 +98,15 @@ class ForwardResponder:
         self, request: Request, _match: PathMatch, _endpoint: Endpoint | None, _ids: Sequence[str]
     ) -> Reply:
         """Decides, then forwards. Raises `PorticoError`."""
-        if "upgrade" in request.headers:
-            raise NotForwarded("Connections cannot be upgraded here, such as to WebSocket.")
-        if request.method == "TRACE":  # its answer would show who asks, with the token
-            raise NotForwarded("TRACE is not forwarded.")
-        if request.method != request.method.upper():  # else rules would decide on another method
-            raise Unreadable("The method must be in capital letters.")
-        path, target = self._target(request)
-        added = await self._decisions.admit(
-            *(request, self._authenticators, self._service, request.method, path),
-            label=f"forward {self._service.name}",
-        )
+        request.label = self._label
+        try:
+            path, target = self._target(request)
+            added = await self._decisions.admit(
+                request, self._authenticators, self._service, request.method, path
+            )
+        except PorticoError as error:
+            await throttle.refusal(request, error)
+            raise
         if added is None:
             added = [("x-portico-environment", request.environment.name)]
         headers = [*_sent_on(request.all_headers, self._session), *added, *_forwarded(request)]
@@ -134,7 +134,14 @@ class ForwardResponder:
 
     def _target(self, request: Request) -> tuple[str, str]:
         """The rest behind the service's path, encoded, and the same with the query. The HTTP server
-        has decoded the path; what is decided on here is what is sent. Raises `Unreadable`."""
+        has decoded the path; what is decided on here is what is sent. Raises `NotForwarded` and
+        `Unreadable`."""
+        if "upgrade" in request.headers:
+            raise NotForwarded("Connections cannot be upgraded here, such as to WebSocket.")
+        if request.method == "TRACE":  # its answer would show who asks, with the token
+            raise NotForwarded("TRACE is not forwarded.")
+        if request.method != request.method.upper():  # else rules would decide on another method
+            raise Unreadable("The method must be in capital letters.")
         rest = request.path[len(self._base) :] or "/"
         if _IS_PLAIN.fullmatch(rest) is None:
             if "\ufffd" in rest:  # the HTTP server's word for bytes that are no UTF-8

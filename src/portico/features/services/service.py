@@ -7,18 +7,18 @@ from typing import NamedTuple
 from portico.core.caller import Principal, require
 from portico.core.errors import AuthenticationRequired, PermissionDenied, PorticoError
 from portico.core.plans import Verdict, over_limit
-from portico.core.requests import NO_KEY, Quotas, RequestCounts
+from portico.core.requests import Quotas
 from portico.core.secrets import ACCESS_TOKEN
-from portico.core.services import PUBLIC, Needed, Service, needed_by
-from portico.core.times import HOUR, SECOND
+from portico.core.services import Needed, Service, needed_by
+from portico.core.times import SECOND
 from portico.environment import Environment
 from portico.features.access.credentials import Credentials, other_resource
 from portico.features.access.signing import Signer
 from portico.limits.protocol import ACCOUNT, LIMITED, Claims
 from portico.web import throttle
+from portico.web.api_responder import outside
 from portico.web.authenticate import Authenticators
-from portico.web.messages import Request
-from portico.web.problems import status_of
+from portico.web.messages import Origin, Request
 
 Pairs = list[tuple[str, str]]
 """Names and values of headers."""
@@ -36,6 +36,8 @@ class Decision(NamedTuple):
     caller: Principal | None
     error: PorticoError | None
     verdict: Verdict | None
+    cost: int = 0
+    """What was taken."""
 
 
 class _Known(NamedTuple):
@@ -100,43 +102,36 @@ class Decisions:
         service: Service,
         method: str,
         path: str,
-        *,
-        label: str,
     ) -> Pairs | None:
         """Authenticates, counts and permits a request to a service; returns the headers that say
         who asks, None if nobody is asked. `path` is the rest behind the service's own. Raises
         `PorticoError`."""
         needed = needed_at(service, method, path)
-        if needed is None:
-            await throttle.address(request)
-            request.account_id = None
+        if needed.public:
+            await throttle.address(request, cost=needed.cost)
             return None
         try:
             caller = await authenticators.of_request(request, method, self.audience(service))
         except AuthenticationRequired as refusal:
             refusal.scope = " ".join(needed.scopes) or None
             raise
-        address, now = request.origin.address, request.now
-        decision = await self.decide(
-            caller, needed, method=method, address=address, now=now, label=label
-        )
-        request.caller, request.verdict = caller, decision.verdict
+        decision = await self.decide(caller, needed, method, request.origin, request.now)
+        request.caller, request.account_id = caller, caller.user_id
+        request.verdict, request.cost = decision.verdict, decision.cost
         if decision.error is not None:
             raise decision.error
-        return await self._who_asks(caller, service, now)
+        return await self._who_asks(caller, service, request.now)
 
     async def decide(
         self,
         caller: Principal,
         needed: Needed,
-        *,
         method: str | None,
-        address: str | None,
+        origin: Origin | None,
         now: int,
-        label: str,
     ) -> Decision:
         """Counts the request against its account, then checks the credential's networks (if
-        `address` is given), the method (likewise) and the scope."""
+        `origin` is given), the method (likewise) and the scope."""
         verdict = await self._count(caller, needed, now)
         if verdict.month_used:
             plan = self.env.plan(caller.plan)
@@ -146,12 +141,10 @@ class Decisions:
             error = over_limit(verdict)
         else:
             try:
-                _check(caller, needed, method, address)
+                _check(caller, needed, method, origin)
             except PermissionDenied as refusal:
                 error = refusal
-        cost = needed.cost if verdict.admitted else 0
-        self._record(caller, label, cost, error, now)
-        return Decision(caller, error, verdict)
+        return Decision(caller, error, verdict, needed.cost if verdict.admitted else 0)
 
     async def _count(self, caller: Principal, needed: Needed, now: int) -> Verdict:
         """Takes what the request costs from the plan's windows, and one from its named limit."""
@@ -191,22 +184,14 @@ class Decisions:
             self._identities.popitem(last=False)
         return headers
 
-    def _record(
-        self, caller: Principal, label: str, cost: int, error: PorticoError | None, now: int
-    ) -> None:
-        key_id = caller.credential_id if caller.credential == "api_key" else NO_KEY
-        status = 200 if error is None else status_of(type(error))
-        self.env[RequestCounts].count((caller.user_id, now // HOUR, label, status, key_id), cost)
 
-
-def needed_at(service: Service, method: str, path: str) -> Needed | None:
-    """What a request needs at a service, None if nobody is asked. `path` is the rest behind the
-    service's own. Raises `Unreadable`."""
+def needed_at(service: Service, method: str, path: str) -> Needed:
+    """What a request needs at a service. `path` is the rest behind the service's own. Raises
+    `Unreadable`."""
     try:
-        rule = service.rule(method, path)
+        return needed_by(service.rule(method, path))
     except PermissionDenied as refusal:
         return Needed(refused=refusal.message)
-    return None if rule.scope == PUBLIC else needed_by(rule)
 
 
 def _is_bearer(credential: str) -> bool:
@@ -214,12 +199,10 @@ def _is_bearer(credential: str) -> bool:
     return credential.startswith(("sk_", ACCESS_TOKEN)) or credential.count(".") == 2
 
 
-def _check(caller: Principal, needed: Needed, method: str | None, address: str | None) -> None:
+def _check(caller: Principal, needed: Needed, method: str | None, origin: Origin | None) -> None:
     """Raises `PermissionDenied`."""
-    if address is not None and caller.admits is not None and not caller.admits(address):
-        raise PermissionDenied(
-            f"This API key may not be used from {address}; use it from one of its networks."
-        )
+    if origin is not None and not origin.is_within(caller.admits):
+        raise outside(origin)
     if needed.refused:
         raise PermissionDenied(needed.refused)
     for scope in needed.scopes or (None,):

@@ -17,14 +17,17 @@ from portico.core.errors import (
     invalid,
     unreadable,
 )
+from portico.core.requests import NO_KEY, RequestCounts
 from portico.core.rules import Between, Measured
 from portico.core.scopes import SCOPES, VERIFY
 from portico.core.services import MOST_COST, Needed, Service
+from portico.core.times import HOUR
 from portico.features.services.service import Decision, Decisions, needed_at
 from portico.web.envelope import Identifier, Timestamp, optional_timestamp
 from portico.web.fields import Integer, Items, Object, Text
-from portico.web.messages import BodyRequest, Reply, json_reply
+from portico.web.messages import BodyRequest, Origin, Reply, json_reply
 from portico.web.peers import address_of
+from portico.web.problems import status_of
 from portico.web.reading import sent
 from portico.web.routing import AnyRoute, BodyRoute
 
@@ -145,7 +148,7 @@ class VerifyAnswer(msgspec.Struct, frozen=True):
 
 def verified(decision: Decision) -> Verified:
     """A decision as it is told."""
-    caller, error, verdict = decision
+    caller, error, verdict, _cost = decision
     user = credential = limit = None
     if caller is not None:
         user = VerifiedUser(caller.user_id, caller.name, caller.role, caller.plan)
@@ -167,10 +170,9 @@ class _Asked(NamedTuple):
 
     credential: str
     service: Service | None
-    needed: Needed | None
-    """None if nobody is asked."""
+    needed: Needed
     method: str | None
-    address: str | None
+    origin: Origin | None
     label: str
 
 
@@ -223,7 +225,7 @@ def _read(decide: Decisions, check: Mapping[str, Any], at: str) -> _Asked:
         raise invalid(Fault(f"{at}limit", "is not declared"))
     if scope is not None and scope not in SCOPES:
         raise invalid(Fault(f"{at}scope", "is no scope"))
-    needed: Needed | None = Needed()
+    needed = Needed()
     if path is not None:
         if service is None:
             raise invalid(Fault(f"{at}path", "needs service, whose rules decide"))
@@ -231,15 +233,17 @@ def _read(decide: Decisions, check: Mapping[str, Any], at: str) -> _Asked:
             needed = needed_at(service, method or "GET", path)
         except Unreadable as error:
             raise unreadable(Fault(f"{at}path", error.message)) from None
-    if needed is not None:
-        needed = Needed(
-            (*needed.scopes, *([scope] if scope else [])),
-            limit or needed.limit,
-            check.get("cost", needed.cost),
-            needed.refused,
-        )
+    needed = Needed(
+        (*needed.scopes, *([scope] if scope else [])),
+        limit or needed.limit,
+        check.get("cost", needed.cost),
+        needed.refused,
+        needed.public,
+    )
     label = f"verify {name}" if name else "verify"
-    return _Asked(check["credential"], service, needed, method, check.get("address"), label)
+    address = check.get("address")
+    origin = None if address is None else Origin(address, known=True, secure=True, headers=())
+    return _Asked(check["credential"], service, needed, method, origin, label)
 
 
 async def _decide_all(decide: Decisions, asked: Sequence[_Asked], now: int) -> list[Decision]:
@@ -255,7 +259,7 @@ async def _decide_all(decide: Decisions, asked: Sequence[_Asked], now: int) -> l
 async def _caller(
     decide: Decisions, asked: _Asked, now: int
 ) -> Principal | AuthenticationRequired | None:
-    if asked.needed is None:
+    if asked.needed.public:
         return None
     try:
         return await decide.caller_of(asked.credential, asked.service, now)
@@ -269,15 +273,13 @@ async def _decide(
     caller: Principal | AuthenticationRequired | None,
     now: int,
 ) -> Decision:
-    if asked.needed is None or caller is None:
+    if caller is None:
         return Decision(None, None, None)
     if isinstance(caller, AuthenticationRequired):
         return Decision(None, caller, None)
-    return await decide.decide(
-        caller,
-        asked.needed,
-        method=asked.method,
-        address=asked.address,
-        now=now,
-        label=asked.label,
-    )
+    decision = await decide.decide(caller, asked.needed, asked.method, asked.origin, now)
+    key_id = caller.credential_id if caller.credential == "api_key" else NO_KEY
+    status = 200 if decision.error is None else status_of(type(decision.error))
+    kind = (caller.user_id, now // HOUR, asked.label, status, key_id)
+    decide.env[RequestCounts].count(kind, decision.cost)
+    return decision
