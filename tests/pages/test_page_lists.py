@@ -117,6 +117,25 @@ async def test_page_to_jump_to_keeps_the_filters_of_its_list(api: Api, path: str
     assert numbers(last) == [0]
 
 
+async def test_users_are_sorted_by_the_columns_of_their_list(api: Api) -> None:
+    _, admin = await signed_in(api, "admin", name="Boss")
+    for number, role in ((1, "editor"), (2, "viewer"), (0, "editor")):
+        await api.account(role, name=f"Item {number}")
+    for query, found in (
+        ("", [0, 2, 1]),
+        ("sort=name&order=asc", [0, 1, 2]),
+        ("sort=created_at&order=asc&role=editor", [1, 0]),
+        ("sort=role&order=asc", [1, 0, 2]),
+        ("sort=name&search=item&state=active", [2, 1, 0]),
+        ("sort=plan&order=asc", [0, 2, 1]),
+    ):
+        assert numbers(await admin.get(f"/users?{query}")) == found, query
+    page = await admin.get("/users?sort=last_login_at&order=desc&search=e")
+    assert rows(page)[0].startswith("Boss"), "the others never signed in"
+    assert 'aria-sort="descending"><a href="/dashboard/users?search=e&amp;sort=last_' in page.text
+    assert rows(await admin.get("/users?sort=last_login_at&order=asc"))[-1].startswith("Boss")
+
+
 @pytest.mark.one_engine
 async def test_list_without_a_match_leads_to_all(api: Api) -> None:
     _, admin = await signed_in(api, "admin")

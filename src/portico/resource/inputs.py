@@ -183,6 +183,9 @@ def written(field: Field, stored: Any, currency: str = "") -> str:
     return str(field.show(stored)).lower() if field.json == "boolean" else str(stored)
 
 
+NUMBERS = ("integer", "decimal", "money")
+
+
 class Cell(NamedTuple):
     """A value to show: `text` for most sorts, `value` where a template formats it."""
 
@@ -196,7 +199,7 @@ class Cell(NamedTuple):
     @property
     def is_number(self) -> bool:
         """Whether it stands at the right of its column."""
-        return self.sort in ("integer", "decimal", "money")
+        return self.sort in NUMBERS
 
     @property
     def is_long(self) -> bool:

@@ -41,6 +41,7 @@ from portico.resource.file_rows import header, report
 from portico.resource.files import columns_of, file_text
 from portico.resource.inputs import (
     LONG,
+    NUMBERS,
     PREFIX,
     as_price,
     cell,
@@ -76,6 +77,7 @@ from portico.web.pages.paging import (
     offset_of,
     page_of,
     pages_of,
+    sort_of,
 )
 from portico.web.pages.search import Searched
 from portico.web.pages.sent_once import fresh_key, sent_once
@@ -187,9 +189,12 @@ class KindPages:
         """The inputs that suggest the values which others have."""
         titles = [field.title.lower() for field in kind.searched]
         self.search_words = " or ".join(titles).capitalize() if len(titles) < 3 else "Search"
-        self.sorts = {field.name for field in self.columns} | {CREATED}
-        if self.heading:
-            self.sorts.add(self.heading.name)
+        headed = [self.heading, *self.columns] if self.heading else self.columns
+        self.sorts = {
+            one.name: (one.title, "number" if one.sort in NUMBERS else "") for one in headed
+        }
+        self.sorts[CREATED] = ("Created", "created")
+        """The columns that sort a list: their titles and classes."""
 
     def all_moves(self) -> Sequence[Move]:
         """The changes of state that are offered."""
@@ -275,11 +280,8 @@ class KindPages:
         values: dict[str, Any] = {}
         for one in self.filters:
             values[one.name] = form.optional(one.name, _filter_rule(one, values))
-        if shown["sort"] not in self.sorts:
-            shown["sort"] = ""
-        if not shown["sort"] or shown["order"] not in ("asc", "desc"):
-            shown["order"] = ""
-        sort = (shown["sort"], shown["order"] or "desc") if shown["sort"] else None
+        sort = sort_of(visit, self.sorts)
+        shown["sort"], shown["order"] = sort or ("", "")
         if self.kind.searched:
             values["search"] = shown["search"]
         limit = visit.sent_number("limit")
@@ -307,7 +309,6 @@ class KindPages:
             rows=[
                 (row, [cell(self.kind, one, row, scopes) for one in self.columns]) for row in rows
             ],
-            columns=self.columns,
             head=self.heading,
             filters=self.filters,
             known={
@@ -316,7 +317,7 @@ class KindPages:
                 if PREFIX + one.name in self.suggested
             },
             search_words=self.search_words,
-            sorts=self.sorts,
+            sorted=[(name, *words) for name, words in self.sorts.items()],
             sort=asked.sort or (None if asked.shown["search"] else self.kind.sorted_by(query)),
             moves=self.moves,
             total=total,

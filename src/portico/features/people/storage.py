@@ -56,6 +56,8 @@ _SHARED = Table("users", AccountState)
 SORTS = {"name": "name_key", "email": "email_key", "created_at": "created_at"}
 """The sort keys of a list and their columns."""
 
+NEWEST_FIRST = Order("created_at", descending=True)
+
 _BY_EMAIL = f"SELECT {USERS.columns} FROM users WHERE email_key = :key"
 _BY_ACCOUNT = f"SELECT {USERS.columns} FROM users WHERE account_id = :id"
 _BY_EXTERNAL_ID = f"SELECT {USERS.columns} FROM users WHERE external_id = :id"
@@ -184,22 +186,23 @@ class Users:
         *,
         role: str | None,
         suspended: bool | None = None,
+        order: Order = NEWEST_FIRST,
         offset: int,
         limit: int,
     ) -> Page[User]:
-        """One page of the users whose name or e-mail contains this text in any case, newest first.
-        `suspended` restricts it to suspended or other users. The total is 0 past the last page."""
+        """One page of the users whose name or e-mail contains this text in any case. `suspended`
+        restricts it to suspended or other users. The total is 0 past the last page."""
         terms = [
             *([_MATCHES] if text else []),
             *(["role = :role"] if role else []),
             *([] if suspended is None else [_STATES[suspended]]),
         ]
         where = " AND ".join(terms) or "TRUE"
-        order = "created_at DESC, id DESC"
+        by = order.clause()
         sql = page_of_matches(
-            f"SELECT id, created_at FROM users WHERE {where}",
-            f"{USERS.columns} FROM users WHERE id IN (SELECT id FROM page) ORDER BY {order}",
-            order,
+            f"SELECT id, {order.column} FROM users WHERE {where}",
+            f"{USERS.columns} FROM users WHERE id IN (SELECT id FROM page) ORDER BY {by}",
+            by,
             is_slow=bool(text),
         )
         values = {"pattern": pattern(text), "role": role, "limit": limit, "offset": offset}

@@ -47,6 +47,12 @@ def numbered(page: int, total: int, **filters: str) -> dict[str, Any]:
     }
 
 
+def sort_of(visit: Visit, columns: Collection[str]) -> tuple[str, str] | None:
+    """The column that was chosen to sort a list by, and whether `asc` or `desc`, if one was."""
+    sort, order = visit.sent("sort"), visit.sent("order")
+    return (sort, order if order == "asc" else "desc") if sort in columns else None
+
+
 def pages_of(total: int, size: int = PER_PAGE) -> int:
     """The number of pages for so many rows."""
     return -(-total // size)

@@ -18,7 +18,7 @@ from portico.features.access.pages.keys import shown
 from portico.features.access.storage import ApiKeys
 from portico.features.people.accounts import resume, suspend
 from portico.features.people.recovery import HANDED_HOURS, HandedOver, give_reset
-from portico.features.people.storage import Invitations, Users
+from portico.features.people.storage import SORTS, Invitations, Users
 from portico.features.people.users import change_user, create_user, delete_user, read_user
 from portico.features.signin.pages.devices import KINDS, agent_words
 from portico.features.signin.pages.step_up import fresh
@@ -34,15 +34,29 @@ from portico.features.signin.storage import Devices, FactorStore
 from portico.web.messages import Reply
 from portico.web.pages.forms import Values, beside, outcome, require_version
 from portico.web.pages.html import named
-from portico.web.pages.paging import PER_PAGE, back_to_list, list_of, numbered, offset_of, page_of
+from portico.web.pages.paging import (
+    PER_PAGE,
+    back_to_list,
+    list_of,
+    numbered,
+    offset_of,
+    page_of,
+    sort_of,
+)
 from portico.web.pages.search import Searched
 from portico.web.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.web.pages.site import Handler, PageRoute, Visit, addressed, see_other
 
 _MAX_SEARCH = 254
 _SUSPENDED = {"active": False, "suspended": True}
-_FILTERS = ("search", "role", "state", "page")
-_NEWEST_FIRST = Order("created_at", descending=True)
+_FILTERS = ("search", "role", "state", "sort", "order", "page")
+_SORTED = {
+    "name": "Name",
+    "email": "E-mail",
+    "role": "Role",
+    "last_login_at": "Last sign-in",
+    "created_at": "Created",
+}
 
 
 async def show_all(visit: Visit) -> Reply:
@@ -51,14 +65,22 @@ async def show_all(visit: Visit) -> Reply:
     role = visit.sent("role") if visit.sent("role") in ROLES else None
     state = visit.sent("state") if visit.sent("state") in _SUSPENDED else ""
     users, suspended = visit.env[Users], _SUSPENDED.get(state)
+    chosen = sort_of(visit, _SORTED)
+    sort, way = chosen or ("created_at", "desc")
+    order = Order(
+        SORTS.get(sort, sort),
+        descending=way == "desc",
+        indexed=sort in SORTS,
+        nulls=sort == "last_login_at",
+    )
 
     async def on(page: int) -> Page[User]:
         offset = offset_of(page)
-        if search or state:
+        if search or state or not order.indexed:
             return await users.search(
-                search, role=role, suspended=suspended, offset=offset, limit=PER_PAGE
+                search, role=role, suspended=suspended, order=order, offset=offset, limit=PER_PAGE
             )
-        return await users.page(role=role, order=_NEWEST_FIRST, offset=offset, limit=PER_PAGE)
+        return await users.page(role=role, order=order, offset=offset, limit=PER_PAGE)
 
     page, found = await page_of(visit, on)
     return visit.page(
@@ -66,7 +88,17 @@ async def show_all(visit: Visit) -> Reply:
         "Users",
         users=found.rows,
         total=found.total,
-        **numbered(page, found.total, search=search, role=role or "", state=state),
+        **numbered(
+            page,
+            found.total,
+            search=search,
+            role=role or "",
+            state=state,
+            sort=sort if chosen else "",
+            order=way if chosen else "",
+        ),
+        columns=_SORTED,
+        sort=(sort, way),
         search=search,
         role=role,
         roles=ROLES,
