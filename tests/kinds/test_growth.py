@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from driving import Api, InProcess
+from operating import eventually
 from portico.cli.main import main
 from portico.data.migrate import GrowthError
 from portico.resource.loading import KindsError, load
@@ -82,6 +83,26 @@ async def test_records_stay_and_fields_grow(
         await restarted(api)
         caller = await api.caller(user=user)
         assert [one["size"] for one in (await caller.get("/notes")).json()["data"]][-2:] == [3, 3]
+
+
+async def test_webhook_for_types_of_a_kind_that_is_gone_holds_no_other_up(
+    api: Api, tmp_path: Path
+) -> None:
+    caller = await api.caller("admin")
+    for types in (["note.*"], ["note.created", "product.created"]):
+        hook = {"url": "https://hooks.example.com/in", "types": types}
+        assert (await caller.post("/webhooks", json=hook)).status_code == 201
+    (tmp_path / "files" / "notes.py").unlink()
+    await restarted(api)
+    caller = await api.caller(user=caller.user)
+    lamp = {"name": "Lamp", "category": "light", "price": 1}
+    assert (await caller.post("/products", json=lamp)).status_code == 201
+
+    async def queued() -> bool:
+        listed = [await caller.get(f"/webhooks/{one}/deliveries") for one in (1, 2)]
+        return [len(one.json()["data"]) for one in listed] == [0, 1]
+
+    await eventually(queued, "the deliveries")
 
 
 FORBIDDEN = [

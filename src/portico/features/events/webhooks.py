@@ -16,7 +16,7 @@ from portico.core.events import (
     RECEIVER_GONE,
     Delivery,
     Webhook,
-    covered,
+    covers,
 )
 from portico.core.secrets import ROTATION_OVERLAP
 from portico.data.vault import Vault
@@ -65,12 +65,11 @@ async def _batch(env: Environment, after: int, ids: set[int]) -> int:
         # Read again under a lock: another process may have queued them already.
         behind = await env[Webhooks].behind(change.tx, last)
         webhooks = [webhook for webhook in behind if webhook.id in ids]
-        types = {webhook.id: covered(webhook.types) for webhook in webhooks}
         due = [
             (webhook.id, event.id, event.type)
             for event in events
             for webhook in webhooks
-            if event.id > webhook.queued_up_to and _wants(webhook, types[webhook.id], event)
+            if event.id > webhook.queued_up_to and _wants(webhook, event)
         ]
         await env[Deliveries].add(change.tx, change.now, due)
         for webhook in webhooks:
@@ -84,10 +83,9 @@ async def _batch(env: Environment, after: int, ids: set[int]) -> int:
 async def queue_so_far(env: Environment, change: Change, webhook: Webhook) -> None:
     """Queues all events so far for a locked webhook, before its types change: the new types apply
     to later events."""
-    types = covered(webhook.types)
     after, last = webhook.queued_up_to, await env[Events].numbered_in(change.tx)
     while events := await env[Events].to_tell(after, DELIVERIES_AT_ONCE, change.tx):
-        due = [(webhook.id, one.id, one.type) for one in events if _wants(webhook, types, one)]
+        due = [(webhook.id, one.id, one.type) for one in events if _wants(webhook, one)]
         await env[Deliveries].add(change.tx, change.now, due)
         after = events[-1].id
     await env[Webhooks].served(change.tx, webhook.id, max(after, last))
@@ -102,10 +100,10 @@ class _Ping(msgspec.Struct):
 _ping = msgspec.json.Decoder(_Ping)
 
 
-def _wants(webhook: Webhook, types: frozenset[str], event: ToTell) -> bool:
+def _wants(webhook: Webhook, event: ToTell) -> bool:
     if event.ping is not None:
         return _ping.decode(event.ping).webhook_id == webhook.id
-    return event.type in types
+    return covers(webhook.types, event.type)
 
 
 SEALED_AS = "webhook"
