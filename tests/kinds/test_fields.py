@@ -162,17 +162,21 @@ async def test_references_are_cleared_deleted_or_refuse(api: Api) -> None:
 @pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("word", "status", "told"),
-    [("conflict", 409, "It is so."), ("forbidden", 403, "Not you."), ("fail", 500, None),
-     ("broken", 500, None), ("cancelled", 500, None)],
+    [("refuse", 422, "is refused"), ("conflict", 409, "It is so."), ("forbidden", 403, "Not you."),
+     ("fail", 500, None), ("broken", 500, None), ("cancelled", 500, None)],
 )  # fmt: skip
-async def test_what_a_rule_raises_refuses_the_change(
+async def test_what_a_rule_raises_refuses_the_change_and_a_refusal_is_kept_for_its_key(
     api: Api, word: str, status: int, told: str | None
 ) -> None:
     caller = await api.caller()
-    answer = await caller.post("/things", json={"name": "n", "order": word})
+    body, once = {"name": "n", "order": word}, {"idempotency-key": "k"}
+    answer = await caller.post("/things", json=body, headers=once)
     refused(answer, status)
     assert "secret" not in answer.text
     assert told is None or told in answer.text
+    again = await caller.post("/things", json=body, headers=once)
+    assert (again.status_code, again.content) == (status, answer.content)
+    assert ("idempotent-replayed" in again.headers) is (told is not None)
     assert (await caller.get("/things")).json()["data"] == []
 
 

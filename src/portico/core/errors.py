@@ -59,6 +59,8 @@ class PorticoError(Exception):
     """
 
     code: ClassVar[str]
+    by_rule = False
+    """Whether a rule of a kind raised it, which runs once validation has passed."""
 
     def __init__(self, message: str, details: Sequence[Fault] = ()) -> None:
         super().__init__(message)

@@ -20,6 +20,7 @@ from portico.core.errors import (
     Invalid,
     NotFound,
     PermissionDenied,
+    PorticoError,
     Unavailable,
     invalid,
 )
@@ -264,15 +265,23 @@ class Changing:
             if task is None or task.cancelling():
                 raise
             raise RuleError(f"a rule of {kind.many} awaited what it had cancelled") from error
-        except declared.Refused as error:
-            raise Invalid(
-                "The change was refused.", [Fault(*pair) for pair in error.fields.items()]
-            ) from error
-        except declared.Conflict as error:
-            raise Conflict(str(error)) from error
-        except declared.Forbidden as error:
-            raise PermissionDenied(str(error)) from error
+        except (declared.Refused, declared.Conflict, declared.Forbidden) as error:
+            raise _refusal(error) from error
         return after if new is None else _row_of(kind, after, new)
+
+
+def _refusal(error: Exception) -> PorticoError:
+    """The error of a change that a rule refuses."""
+    refusal: PorticoError
+    if isinstance(error, declared.Refused):
+        faults = [Fault(*pair) for pair in error.fields.items()]
+        refusal = Invalid("The change was refused.", faults)
+    elif isinstance(error, declared.Conflict):
+        refusal = Conflict(str(error))
+    else:
+        refusal = PermissionDenied(str(error))
+    refusal.by_rule = True
+    return refusal
 
 
 AT_ONCE = 100

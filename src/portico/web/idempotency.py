@@ -31,8 +31,9 @@ NOT_KEPT = (
     *(Internal, Unavailable, AuthenticationRequired, PermissionDenied, RateLimited),
     Invalid,
 )
-"""Errors that are not stored. All but `Invalid` say nothing about the request itself, so the next
-one with the key, later or with another credential, counts as the first."""
+"""Errors that are not stored, unless a rule of a kind refused. All but `Invalid` say nothing about
+the request itself, so the next one with the key, later or with another credential, counts as the
+first."""
 
 _IN_PROGRESS = f"A request with this {HEADER} is in progress; try again once it has ended."
 
@@ -86,9 +87,9 @@ async def _first(request: Request, known: KeyedRequest, handler: Handler) -> Rep
         return await handler(request)
     except AnsweredBefore:
         return await _others_answer(request, known)
-    except NOT_KEPT:
-        raise
     except PorticoError as error:
+        if isinstance(error, NOT_KEPT) and not error.by_rule:
+            raise
         refusal = problem(error)
         by = msgspec.structs.replace(request.by, request=known)
         try:

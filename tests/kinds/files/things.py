@@ -9,6 +9,7 @@ from portico.kinds import (
     Forbidden,
     Kind,
     Record,
+    Refused,
     boolean,
     choice,
     currency,
@@ -82,6 +83,8 @@ seen: list[tuple[object, object]] = []
 @things.before_change
 async def obey(change, before, after):
     word = (after or before).order
+    if word == "refuse":
+        raise Refused(name="is refused")
     if word == "conflict":
         raise Conflict("It is so.")
     if word == "forbidden":
