@@ -4,11 +4,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from driving import Api, InProcess
 from operating import eventually
 from portico.cli.main import main
+from portico.data.database import AdvisoryLock
 from portico.data.migrate import GrowthError
 from portico.resource.loading import KindsError, load
 from portico.resource.tables import keep
@@ -109,7 +111,11 @@ FORBIDDEN = [
     ("name: str = text(1, 40); more: str = text(1, 9)", "notes.more is new and required"),
     ("name: str = text(1, 40); size: str = text(1, 9)", "notes.size is stored as integer"),
     ("name: str = text(1, 40, unique=True)", "notes.name is not unique: several have same"),
-]
+    ("name: str = text(1, 40); code: str = text(1, 9, default='x', unique=True)",
+     "notes.code is not unique: several have x"),
+    ("label: str = text(1, 40, was='name', unique=True)",
+     "notes.label is not unique: several have same"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("fields", "told"), FORBIDDEN)
@@ -122,6 +128,38 @@ async def test_what_stored_records_forbid_stops_the_start(
     write(tmp_path / "files", fields)
     with pytest.raises(GrowthError, match=told):
         await restarted(api)
+
+
+@pytest.mark.parametrize("environ", ["postgres"], indirect=True)
+async def test_index_waits_for_that_of_another_host_and_replaces_what_a_killed_one_left(
+    api: Api, tmp_path: Path
+) -> None:
+    db = api.live.db
+    async with db.transaction() as tx:
+        await tx.script("CREATE INDEX kind_notes__f_size ON kind_notes (f_size)")
+        await tx.script(
+            "UPDATE pg_index SET indisvalid = false"
+            " WHERE indexrelid = 'kind_notes__f_size'::regclass"
+        )
+    write(tmp_path / "files", USUAL, "filters=['size']")
+    other = await asyncpg.connect(api.settings.database_url)
+    await other.execute(f"SELECT pg_advisory_lock({AdvisoryLock.INDEX})")
+    pauses = 0
+
+    async def wait(_seconds: float) -> None:
+        nonlocal pauses
+        pauses += 1
+        await other.execute("SELECT pg_advisory_unlock_all()")
+
+    await keep(db, load(tmp_path / "files"), wait)
+    await other.close()
+    assert pauses == 1
+    [found] = await db.all(
+        "SELECT indisvalid, pg_get_indexdef(indexrelid) FROM pg_index"
+        " WHERE indexrelid = 'kind_notes__f_size'::regclass"
+    )
+    assert found[0]
+    assert found[1].endswith("(f_size, id)")
 
 
 async def test_other_files_than_the_databases_are_told(api: Api, tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ migrated to. An installation without kinds has none of it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from functools import partial
 from hashlib import md5
+from typing import TypeVar
 
 import msgspec
 
@@ -25,6 +27,8 @@ from portico.data.migrate import GrowthError
 from portico.resource.compiled import LOWEST, Compiled, Kinds, column, table_of
 from portico.resource.fields import Field, default_of
 from portico.resource.search import WordSearch
+
+T = TypeVar("T")
 
 _LEDGER: dict[Engine, str] = {
     "sqlite": "CREATE TABLE IF NOT EXISTS kinds"
@@ -52,7 +56,7 @@ BATCH = 500
 
 TRIES = 600
 PAUSE_SECONDS = 0.2
-"""How often, and after which pause, a start tries again while another process makes the tables."""
+"""How often, and after which pause, a start tries again while another transaction holds a lock."""
 
 _ALONE: dict[Engine, str] = {
     "sqlite": "SELECT true",
@@ -119,22 +123,32 @@ async def keep(
 
     Raises `Unavailable`, and `MigrationError` for a change that stored records forbid.
     """
-    for left in reversed(range(TRIES)):
+    await _alone(db, wait, lambda tx: _keep(db, tx, kinds))
+    for kind in kinds:
+        await _fill(db, kind, wait)
+    async with db.transaction() as tx:
+        await tx.run(_STORE, {"name": FILES, "declared": kinds.digest})
+
+
+async def _alone(
+    db: Database,
+    wait: Callable[[float], Awaitable[None]],
+    work: Callable[[Transaction], Awaitable[T]],
+) -> T:
+    """Does some work in a transaction, while no other process makes tables or indexes."""
+    refused = 0
+    while True:
         try:
             async with db.transaction() as tx:
                 alone = await tx.one(_ALONE[db.engine])
                 if alone and alone[0]:
-                    await _keep(db, tx, kinds)
-                    break
+                    return await work(tx)
         except (Contended, Unavailable) as error:
+            refused += 1
             locked = isinstance(error, Contended) or error.why == "locked"
-            if not locked or not left:
+            if not locked or refused == TRIES:
                 raise
         await wait(PAUSE_SECONDS)
-    for kind in kinds:
-        await _fill(db, kind)
-    async with db.transaction() as tx:
-        await tx.run(_STORE, {"name": FILES, "declared": kinds.digest})
 
 
 async def _keep(db: Database, tx: Transaction, kinds: Kinds) -> None:
@@ -143,6 +157,9 @@ async def _keep(db: Database, tx: Transaction, kinds: Kinds) -> None:
     names = {row[0] for row in await tx.all(_TABLES[engine])}
     await tx.script(_LEDGER[engine])
     known, _ = await stored(tx, engine)
+    for kind in kinds:  # before any table is locked, since it reads all records
+        if kind.table_name in names:
+            await _check(tx, engine, kind, known.get(kind.many))
     for kind in kinds:
         before = known.pop(kind.many, None)
         if kind.table_name not in names:
@@ -162,36 +179,59 @@ async def _store(tx: Transaction, name: str, kind: StoredKind) -> None:
     await tx.run(_STORE, {"name": name, "declared": declared})
 
 
-async def _grow(db: Database, tx: Transaction, kind: Compiled, before: StoredKind | None) -> None:
-    """Makes a table that exists as declared, but for what takes long."""
-    table, engine = kind.table_name, db.engine
+async def _check(
+    tx: Transaction, engine: Engine, kind: Compiled, before: StoredKind | None
+) -> None:
+    """Raises `GrowthError` for what stored records forbid."""
+    table = kind.table_name
     columns = {row[0] for row in await tx.all(_COLUMNS[engine], {"table": table})}
     known = before.fields if before else {}
     for field in kind.fields:
-        was = f"f_{field.was}" if field.was else ""
-        if was in columns and column(field.name) not in columns and field.was not in kind.by_name:
-            await tx.script(f"ALTER TABLE {table} RENAME COLUMN {was} TO {column(field.name)}")
-            columns.add(column(field.name))
+        name = _stored_in(kind, field, columns)
         same = known.get(field.name) or known.get(field.was or "")
-        if same is not None and same.sort != field.sort and column(field.name) in columns:
+        if same is not None and same.sort != field.sort and name in columns:
             raise GrowthError(
                 f"{kind.many}.{field.name} is stored as {same.sort} and declared as {field.sort}:"
                 " give the new field another name"
             )
-        if column(field.name) not in columns:
-            if field.required and await tx.one(f"SELECT id FROM {table} LIMIT 1"):
+        if name not in columns:
+            some = await tx.all(f"SELECT id FROM {table} LIMIT 2")
+            if field.required and some:
                 raise GrowthError(
                     f"{kind.many}.{field.name} is new and required, and there are {kind.many}:"
                     " give it a default, or optional=True"
                 )
+            value = kind.defaults[field.name]
+            if field.unique and value is not None and len(some) > 1:
+                raise GrowthError(_not_unique(kind, field, value))
+        elif field.unique:
+            await _require_unique(tx, kind, field, name)
+
+
+def _stored_in(kind: Compiled, field: Field, columns: Collection[str]) -> str:
+    """The column that a field has now: that of its former name until it is renamed."""
+    own, was = column(field.name), f"f_{field.was}"
+    renamed = own not in columns and was in columns and field.was not in kind.by_name
+    return was if renamed else own
+
+
+async def _grow(db: Database, tx: Transaction, kind: Compiled, before: StoredKind | None) -> None:
+    """Makes a table that exists as declared, but for what takes long."""
+    table, engine = kind.table_name, db.engine
+    columns = {row[0] for row in await tx.all(_COLUMNS[engine], {"table": table})}
+    for field in kind.fields:
+        own, name = column(field.name), _stored_in(kind, field, columns)
+        if name not in columns:
             await tx.script(f"ALTER TABLE {table} ADD COLUMN {_column(field, engine)}")
-        elif not field.optional:
+            continue
+        if name != own:
+            await tx.script(f"ALTER TABLE {table} RENAME COLUMN {name} TO {own}")
+            columns.add(own)
+        if not field.optional:
             await _without_null(tx, kind, field)
     for name in kind.keys:
         if name not in columns:
             await tx.script(f"ALTER TABLE {table} ADD COLUMN {_key_column(kind, name, engine)}")
-    for field in kind.unique:
-        await _require_unique(tx, kind, field)
     wanted = {name for name, _ in indexes(kind)}
     for (name,) in await tx.all(_INDEXES[engine], {"table": table}):
         if name.startswith(f"{table}__") and name not in wanted:
@@ -214,27 +254,24 @@ async def _without_null(tx: Transaction, kind: Compiled, field: Field) -> None:
     await tx.run(f"UPDATE {table} SET {name} = :value WHERE {name} IS NULL", {"value": value})
 
 
-async def _require_unique(tx: Transaction, kind: Compiled, field: Field) -> None:
-    name = column(field.name)
+async def _require_unique(tx: Transaction, kind: Compiled, field: Field, name: str) -> None:
     rows = await tx.all(
         f"SELECT {name} FROM {kind.table_name} WHERE {name} IS NOT NULL"
         f" GROUP BY {name} HAVING count(*) > 1 ORDER BY {name} LIMIT 10"
     )
     if rows:
-        values = ", ".join(str(row[0]) for row in rows)
-        raise GrowthError(f"{kind.many}.{field.name} is not unique: several have {values}")
+        raise GrowthError(_not_unique(kind, field, *(row[0] for row in rows)))
 
 
-async def _fill(db: Database, kind: Compiled) -> None:
+def _not_unique(kind: Compiled, field: Field, *values: object) -> str:
+    return f"{kind.many}.{field.name} is not unique: several have {', '.join(map(str, values))}"
+
+
+async def _fill(db: Database, kind: Compiled, wait: Callable[[float], Awaitable[None]]) -> None:
     """Builds indexes, and fills in batches what was added to rows that exist."""
-    table, engine = kind.table_name, db.engine
-    have = {row[0] for row in await db.all(_INDEXES[engine], {"table": table})}
+    table = kind.table_name
     for name, on in indexes(kind):
-        if name not in have:
-            concurrently = on.replace("INDEX", "INDEX CONCURRENTLY IF NOT EXISTS", 1)
-            sql = concurrently if engine == "postgres" else on
-            async with db.transaction() as tx:
-                await db.apart(tx, f"CREATE {sql.format(name)}")
+        await _alone(db, wait, partial(_build, db, table, name, on))
     for name in kind.keys:
         field = kind.by_name[name.removeprefix("s_")]
         text = field.column == "TEXT"
@@ -251,6 +288,17 @@ async def _fill(db: Database, kind: Compiled) -> None:
                 break
     if kind.searched:
         await _index_words(db, kind)
+
+
+async def _build(db: Database, table: str, name: str, on: str, tx: Transaction) -> None:
+    """Builds an index unless there is one; what a process that was killed has left is no index."""
+    if (name,) in {tuple(row) for row in await tx.all(_INDEXES[db.engine], {"table": table})}:
+        return
+    if db.engine == "sqlite":
+        await tx.script(f"CREATE {on.format(name)}")
+        return
+    await db.apart(tx, f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+    await db.apart(tx, f"CREATE {on.replace('INDEX', 'INDEX CONCURRENTLY', 1).format(name)}")
 
 
 async def _index_words(db: Database, kind: Compiled) -> None:
