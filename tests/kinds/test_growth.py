@@ -174,6 +174,9 @@ async def test_other_files_than_the_databases_are_told(api: Api, tmp_path: Path)
     for env in api.portico.environments:
         await keep(env.db, kinds)
     assert (await ready(api.beside()))["kinds"] == "other files than the database's"
+    for env in api.portico.environments:
+        env.check_kinds = None  # as on a host without files
+    assert (await ready(api.beside()))["kinds"] == "other files than the database's"
     caller = await api.caller()  # of files without the new field
     assert (await caller.post("/notes", json={"name": "n"})).status_code == 201
     assert (await caller.get("/notes")).json()["data"][0]["size"] == 1

@@ -1,6 +1,7 @@
 """Records of a kind in files: `portico records KIND import | export | list`."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,9 @@ def test_doctor_tells_of_other_files_than_the_databases(tmp_path: Path) -> None:
     assert kinds() == [(f"{directory} has other files than the database's", True)]
     (directory / "closed.py").write_text("x = (")
     assert [ok for _, ok in kinds()] == [False]
+    directory.rename(directory.with_name("moved"))
+    installation = replace(installation, variables={})
+    assert kinds() == [("The database has kinds, and this host has no files", True)]
 
 
 def test_commands_know_the_types_of_events_of_kinds(on_sqlite: Installation) -> None:

@@ -17,8 +17,6 @@ from portico.resource.compiled import Compiled
 from portico.resource.loading import load
 from portico.resource.store import Records
 
-OTHER_FILES = "other files than the database's"
-
 FOLLOWERS_SECONDS = 5.0
 """How long the end of the process waits for what follows changes."""
 
@@ -72,7 +70,7 @@ class Installed:
         if await self.is_behind(db):
             raise Unavailable(
                 "The files of kinds are others than the database's: run portico migrate first.",
-                why=OTHER_FILES,
+                why=tables.OTHER_FILES,
             )
 
     async def close(self) -> None:

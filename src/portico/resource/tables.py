@@ -51,6 +51,8 @@ _READ = "SELECT name, declared FROM kinds ORDER BY name"
 FILES = ""
 """The name of the row that stands for the files as a whole."""
 
+OTHER_FILES = "other files than the database's"
+
 BATCH = 500
 """How many rows are filled or indexed in one transaction."""
 
@@ -106,6 +108,13 @@ async def stored(reader: Reader, engine: Engine) -> tuple[dict[str, StoredKind],
     rows: dict[str, str] = {str(row[0]): str(row[1]) for row in await reader.all(_READ)}
     digest = rows.pop(FILES, "")
     return {name: _decode(text) for name, text in rows.items()}, digest
+
+
+async def require_none(db: Database) -> None:
+    """For a host without files. Raises `Unavailable` if others have files."""
+    known, _ = await stored(db, db.engine)
+    if not all(kind.hidden for kind in known.values()):
+        raise Unavailable("The database has kinds, and this host has no files.", why=OTHER_FILES)
 
 
 async def is_behind(db: Database, kinds: Kinds) -> bool:

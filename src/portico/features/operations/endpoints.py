@@ -17,6 +17,7 @@ from portico.environment import Environment
 from portico.features.access.credentials import Credentials
 from portico.features.operations.metrics import SharedMetrics, Snapshot, families, snapshot, total
 from portico.jobs.runner import Runs
+from portico.resource.tables import require_none
 from portico.web.envelope import encode
 from portico.web.measure import Measure
 from portico.web.messages import JSON, Handler, Reply, Request
@@ -80,7 +81,9 @@ class Readiness:
             "database": [Probe(partial(_check_writes, env, process)) for env in environments],
             "limiter": [Probe(env.limiter.probe) for env in environments],
         }
-        self._kinds = [Probe(env.check_kinds) for env in environments if env.check_kinds]
+        self._kinds = [
+            Probe(env.check_kinds or partial(require_none, env.db)) for env in environments
+        ]
         """Whether the database is kept for the same files of kinds. A note alone."""
 
     async def answer(self, _request: Request) -> Reply:
@@ -90,7 +93,7 @@ class Readiness:
             store: BEHIND if store in behind else await _worst(probes)
             for store, probes in self._probes.items()
         }
-        kinds = await _worst(self._kinds)
+        kinds = await _worst(self._kinds) if states["database"] == OK else OK
         replicas = [state for env in self._environments for state in env.db.replicas().values()]
         if replicas:
             wrong = (state.word for state in replicas if state.word not in (OK, PRIMARY))

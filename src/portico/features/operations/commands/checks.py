@@ -38,9 +38,8 @@ from portico.features.operations.certificates import (
 )
 from portico.features.operations.moments import last_backup, newest
 from portico.lost import advice_if_lost, advice_to_move, is_lost, is_prepared
-from portico.resource.installed import OTHER_FILES
 from portico.resource.loading import KindsError, load
-from portico.resource.tables import is_behind
+from portico.resource.tables import OTHER_FILES, is_behind, require_none
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, Secrets, found_secrets, has_secret_file, is_given
 from portico.settings import Settings
@@ -399,6 +398,14 @@ async def _database(
     yield await _clock(environment, db)
     if settings.kinds is not None:
         yield await _declared_kinds(settings, settings.kinds, environment, db)
+    else:
+        try:
+            await require_none(db)
+        except Unavailable as error:
+            yield notice(f"{environment} kinds", error.message.rstrip("."), SAME_FILES)
+
+
+SAME_FILES = "give every host the same files, then run portico migrate"
 
 
 async def _declared_kinds(
@@ -412,8 +419,7 @@ async def _declared_kinds(
         advice = "correct the files; portico kinds check tells every fault"
         return problem(check, str(error).partition("\n")[0].rstrip("."), advice)
     if await is_behind(db, kinds):
-        advice = "give every host the same files, then run portico migrate"
-        return notice(check, f"{directory} has {OTHER_FILES}", advice)
+        return notice(check, f"{directory} has {OTHER_FILES}", SAME_FILES)
     return ok(check, f"as in {directory}")
 
 
