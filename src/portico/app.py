@@ -256,11 +256,16 @@ class Portico:
 
     async def is_behind(self) -> bool:
         """Whether migrations are pending. Raises `MigrationError` as `migrate` does."""
-        databases = [environment.db for environment in self.environments]
-        if any([await pending(db) for db in databases]):
-            return True
-        kinds = self._kinds
-        return kinds is not None and any([await kinds.is_behind(db) for db in databases])
+        return any(
+            [
+                bool(await pending(environment.db)) or await self.has_other_tables(environment)
+                for environment in self.environments
+            ]
+        )
+
+    async def has_other_tables(self, environment: Environment) -> bool:
+        """Whether `keep_tables` would change something."""
+        return self._kinds is not None and await self._kinds.is_behind(environment.db)
 
     async def ready(self) -> None:
         """Makes a signing key for each environment that has none. Raises `Unavailable` where the

@@ -192,6 +192,7 @@ class Bad(Record):
     both: str = states({"a": ["c"]}, start="b")
     list: dict = texts(3, unique=True)
     bare: int
+    typed: int = integer(0, "9")
 
 
 bad = Kind(Bad, one="user", many="Bads", readers=["king"], filters=["no", "list"], sorts=["list"])
@@ -205,12 +206,13 @@ FAULTS = [
     "8: both leads to c, which is no state",
     "9: list cannot be unique",
     "4: bare has no maker",
-    "13: one='user' is Portico's own",
-    "13: many='Bads' must be lower-case letters",
-    "13: readers name 'king', which is no role",
-    "13: filters name 'no', which is no field",
-    "13: filters name 'list': texts has no filter",
-    "13: sorts name 'list': texts has no order",
+    "11: typed has an option of another type",
+    "14: one='user' is Portico's own",
+    "14: many='Bads' must be lower-case letters",
+    "14: readers name 'king', which is no role",
+    "14: filters name 'no', which is no field",
+    "14: filters name 'list': texts has no filter",
+    "14: sorts name 'list': texts has no order",
 ]
 
 
@@ -218,6 +220,7 @@ def test_all_faults_of_files_are_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(FAULTY)
     (tmp_path / "syntax.py").write_text("x = (\n")
     (tmp_path / "raises.py").write_text("\n\nraise ValueError('no')\n")
+    (tmp_path / "exits.py").write_text("raise SystemExit(3)\n")
     (tmp_path / "_helper.py").write_text("raise ValueError('not loaded')\n")
     with pytest.raises(KindsError) as caught:
         load(tmp_path)
@@ -227,7 +230,16 @@ def test_all_faults_of_files_are_told_at_once(tmp_path: Path) -> None:
         assert f"bad.py:{line}: {message}" in told, fault
     assert "syntax.py:1: is not Python" in told
     assert "raises.py:3: cannot be loaded: ValueError: no" in told
+    assert "exits.py:1: cannot be loaded: SystemExit: 3" in told
     assert "_helper" not in told
+
+
+@pytest.mark.parametrize("noun", ["user", "quota", "backup"])
+def test_nouns_of_portico_are_refused(tmp_path: Path, noun: str) -> None:
+    kind = "class A(Record):\n    b: str = text(1, 9)\n\n\nKind(A, one={!r}, many='others')\n"
+    (tmp_path / "taken.py").write_text(f"from portico.kinds import *\n{kind.format(noun)}")
+    with pytest.raises(KindsError, match="is Portico's own"):
+        load(tmp_path)
 
 
 def test_fifty_kinds_of_sixty_fields_start_within_a_second(tmp_path: Path) -> None:
@@ -260,7 +272,10 @@ def test_commands_list_check_and_drop(
 
     assert run("init", "--data", data)[0] == 0
     write(directory, "name: str = text(1, 40)")
-    assert run("migrate", "--data", data)[0] == 0
+    pending = "  live: 0000 kinds\n  sandbox: 0000 kinds\n"
+    assert run("migrate", "--check", "--data", data) == (1, f"Pending:\n{pending}")
+    assert run("migrate", "--data", data) == (0, f"Applied:\n{pending}")
+    assert run("migrate", "--check", "--data", data)[0] == 0
     code, told = run("kinds", "--data", data)
     assert code == 0
     assert [line.split() for line in told.splitlines()[1:]] == [
@@ -273,4 +288,5 @@ def test_commands_list_check_and_drop(
     assert run("kinds", "check") == (0, "Fine: notes.\n")
     (directory / "bad.py").write_text("x = (\n")
     assert run("kinds", "check")[0] == 2
-    assert run("migrate", "--data", data)[0] == 1
+    for words in ((), ("--check",)):
+        assert run("migrate", *words, "--data", data)[0] == 1

@@ -106,6 +106,8 @@ async def test_the_document_describes_the_kind(api: Api) -> None:
     states = ["open", "paid", "shipped", "cancelled"]
     assert schemas["OrderBody"]["properties"]["status"]["enum"] == states
     assert schemas["OrderBody"]["properties"]["number"]["examples"] == ["2026-0001"]
+    weight = schemas["CreateThing"]["properties"]["weight"]
+    assert weight["description"].endswith("Default: `1.25`.")
     [code] = [
         flow["scopes"]
         for flow in document["components"]["securitySchemes"]["oauth"]["flows"].values()

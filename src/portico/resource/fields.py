@@ -824,6 +824,8 @@ class _Described:
 
 def plain_json(value: Any) -> str:
     """A value as a document shows it: JSON, texts without quotes."""
+    if isinstance(value, Decimal):
+        value = _plain(value)
     return value if isinstance(value, str) else encode(value).decode()
 
 

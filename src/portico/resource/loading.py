@@ -50,7 +50,8 @@ _PATHS = frozenset(
 _NOUNS = frozenset(
     """user product api-key session event webhook account plan invitation client audit usage
     service delivery ping sandbox signing-key provider passkey factor error page pagination
-    password record kind file import sandbox-reset products-imported rotated-key""".split()  # noqa: SIM905 - as above
+    password record kind file import quota backup sandbox-reset products-imported
+    rotated-key""".split()  # noqa: SIM905 - as above
 )
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _FIELD = re.compile(r"[a-z][a-z0-9_]*")
@@ -133,7 +134,7 @@ def _execute(path: Path) -> FileFault | None:
         return FileFault(
             error.filename or str(path), error.lineno or 0, f"is not Python: {error.msg}"
         )
-    except Exception as error:  # noqa: BLE001 - whatever a file of others raises
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a file of others raises
         frames = [
             frame
             for frame in traceback.extract_tb(error.__traceback__)
@@ -246,7 +247,10 @@ def _field_faults(field: Field, targets: set[str]) -> Iterator[str]:
         yield f"must be named by lower-case letters, digits and _, at most {LONGEST_NAME} of them"
     if field.name in (*OWN, "replace"):
         yield "is the name of something that every record has: rename it"
-    own = field.faults()
+    try:
+        own = field.faults()
+    except TypeError as error:
+        own = [f"has an option of another type: {error}"]
     yield from own
     if field.search and not isinstance(field, TextField):
         yield "cannot be searched: only text can"
@@ -258,10 +262,10 @@ def _field_faults(field: Field, targets: set[str]) -> Iterator[str]:
         yield "was= must be the former name of the field"
     if field.optional and isinstance(field, StatesField):
         yield "is always in a state: it cannot be optional"
-    if isinstance(field, TextField) and field.unique and field.high > LONGEST_INDEXED:
-        yield f"can be unique only with at most {LONGEST_INDEXED} characters"
     if own:
         return
+    if isinstance(field, TextField) and field.unique and field.high > LONGEST_INDEXED:
+        yield f"can be unique only with at most {LONGEST_INDEXED} characters"
     for value, what in ((field.default, "default"), (field.example, "example")):
         if value is NOTHING or (value is None and field.optional):
             continue

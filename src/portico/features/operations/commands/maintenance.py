@@ -61,11 +61,15 @@ async def correct_times(portico: Portico) -> None:
         await env.change(OPERATOR, work)
 
 
-async def _migrate(settings: Settings) -> list[Step]:
+def _portico(settings: Settings, *, create: bool = False) -> Portico:
     try:
-        portico = Portico(settings, create=True)
+        return Portico(settings, create=create)
     except SettingError as error:  # of the files of kinds; the settings were read before
         raise CommandError(str(error)) from error
+
+
+async def _migrate(settings: Settings) -> list[Step]:
+    portico = _portico(settings, create=True)
     await portico.connect()
     applied: list[Step] = []
     try:
@@ -78,7 +82,7 @@ async def _migrate(settings: Settings) -> list[Step]:
             for env in portico.environments:
                 applied += _steps(env.name, await migrate(env.db, portico.clock, wait=wait))
                 if await portico.keep_tables(env):
-                    applied.append(Step(env.name, 0, "kinds"))
+                    applied.append(_of_kinds(env.name))
     finally:
         await portico.close()
     return applied
@@ -86,18 +90,25 @@ async def _migrate(settings: Settings) -> list[Step]:
 
 async def _pending(settings: Settings) -> list[Step]:
     """What `_migrate` would apply. Creates no file."""
+    portico = _portico(settings)
+    due: list[Step] = []
     if not is_prepared(settings):
-        return [step for one in (LIVE, SANDBOX) for step in _steps(one, shipped("sqlite"))]
-    portico = Portico(settings)
+        for name in (LIVE, SANDBOX):
+            due += _steps(name, shipped("sqlite"))
+            due += [_of_kinds(name)] if settings.kinds else []
+        return due
     await portico.connect()
     try:
-        return [
-            step
-            for environment in portico.environments
-            for step in _steps(environment.name, await pending(environment.db))
-        ]
+        for env in portico.environments:
+            due += _steps(env.name, await pending(env.db))
+            due += [_of_kinds(env.name)] if await portico.has_other_tables(env) else []
     finally:
         await portico.close()
+    return due
+
+
+def _of_kinds(environment: str) -> Step:
+    return Step(environment, 0, "kinds")
 
 
 def _steps(environment: str, migrations: Sequence[Migration]) -> list[Step]:
