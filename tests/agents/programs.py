@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 import httpx
@@ -28,25 +29,26 @@ def started(
 ) -> "Iterator[subprocess.Popen[str]]":
     """A program, by the Node that comes with the packages, in a home of its own."""
     [node] = node_packages(PROGRAMS).glob("node-linux-*/bin/node")
-    own = {
-        "NODE_EXTRA_CA_CERTS": str(authority.certificate),
-        "HOME": str(authority.installation.data),
-        "PATH": "",  # there is no browser that it could open
-        "MCP_AUTO_OPEN_ENABLED": "true",  # the inspector asks although this is no terminal
-    }
-    with subprocess.Popen(
-        [node, program, *arguments],
-        cwd=PROGRAMS,
-        env={**os.environ, **own},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    with TemporaryDirectory() as home:
+        own = {
+            "NODE_EXTRA_CA_CERTS": str(authority.certificate),
+            "HOME": home,
+            "PATH": "",  # there is no browser that it could open
+            "MCP_AUTO_OPEN_ENABLED": "true",  # the inspector asks although this is no terminal
+        }
+        with subprocess.Popen(
+            [node, program, *arguments],
+            cwd=PROGRAMS,
+            env={**os.environ, **own},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
 
 def ended(process: "subprocess.Popen[str]") -> tuple[str, str]:
