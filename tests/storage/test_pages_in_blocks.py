@@ -168,3 +168,15 @@ async def test_a_wide_range_of_prices_sorts_nothing(
     common = query(status="active", category="c")
     await products.listed(common, COUNT // 2, None)
     assert "COVERING INDEX products_by_category " in await recording.plan()
+
+
+async def test_page_in_an_order_without_an_index_is_read_in_a_thread(
+    filled: tuple[Database, dict[int, str]],
+) -> None:
+    database, _ = filled
+    products = Products(database)
+    recording = recorded(database)
+    await products.listed(query(), 0, None)
+    assert recording.asked == []
+    await products.listed(query(), 0, None, ("price", "asc"))
+    assert len(recording.asked) == 1
