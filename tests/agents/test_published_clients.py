@@ -37,14 +37,15 @@ def is_document(credential: str) -> bool:
     return credential.startswith("https:")
 
 
-@pytest.mark.parametrize("program", ["client.js", "sdk.js"])
+@pytest.mark.parametrize(("program", "revision"), [("client.js", CURRENT), ("sdk.js", EARLIER[0])])
 def test_official_clients_for_node_call_tools(
-    authority: Authority, program: str, credential: str
+    authority: Authority, program: str, revision: str, credential: str
 ) -> None:
     with started(authority, program, f"{authority.api}/mcp", credential) as process:
         if is_document(credential):
             allow(authority, process.stderr)
         found = json.loads(ended(process)[0])
+    assert found["revision"] == revision
     assert found["tools"] == TOOLS
     assert found["products"]["isError"] is False
     assert json.loads(found["products"]["text"])["data"][0]["name"] == "Lamp"

@@ -50,6 +50,7 @@ export async function walk(client, Transport) {
     return { isError: result.isError === true, text: result.content[0].text };
   };
   const found = {
+    revision: client.transport.protocolVersion,
     tools: tools.map((tool) => tool.name),
     products: await call("list_records", { kind: "products" }),
     missing: await call("read_record", { kind: "products", id: 999999 }),
