@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,17 +31,31 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
         yield api
 
 
-@pytest.fixture(scope="session")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
-    """The running server, with a product. It trusts other sites of its own authority."""
-    directory = tmp_path_factory.mktemp("agents")
+@contextmanager
+def stocked(directory: Path, settings: str = "") -> Iterator[Authority]:
+    """A running server with a product. It trusts other sites of its own authority."""
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patched:
             patched.setenv("SSL_CERT_FILE", str(directory / "data" / "tls" / "ca.pem"))
-            running = stack.enter_context(serving(directory))
+            running = stack.enter_context(serving(directory, settings))
         body = {"name": "Lamp", "category": "light", "price": 1, "status": "active"}
         with running.client(running.installation.key) as admin:
             assert admin.post(f"{running.api}/products", json=body).status_code == 201
+        yield running
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
+    """The running server."""
+    with stocked(tmp_path_factory.mktemp("agents")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def registering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
+    """Another, at which clients may register themselves."""
+    directory = tmp_path_factory.mktemp("registering")
+    with stocked(directory, 'client_registration = "on"') as running:
         yield running
 
 

@@ -113,10 +113,12 @@ def registered(authority: Authority) -> OAuthClientInformationFull:
     return OAuthClientInformationFull.model_validate({"client_id": client_id, **facts})
 
 
-@pytest.mark.parametrize("is_registered", [True, False])
+@pytest.mark.parametrize("known_by", ["registration", "document", "itself"])
 async def test_a_client_gets_from_the_address_to_a_tool_by_one_consent(
-    authority: Authority, document: str, *, is_registered: bool
+    known_by: str, request: pytest.FixtureRequest, document: str
 ) -> None:
+    where = "registering" if known_by == "itself" else "authority"
+    authority: Authority = request.getfixturevalue(where)
     url = f"{authority.api}/mcp"
     visited: list[str] = []
     with authority.browser("editor") as browser:
@@ -128,8 +130,9 @@ async def test_a_client_gets_from_the_address_to_a_tool_by_one_consent(
             return AuthorizationCodeResult(**dict(parse_qsl(urlsplit(visited[0]).query)))
 
         metadata = OAuthClientMetadata.model_validate({"redirect_uris": [CALLBACK]})
-        memory = Memory(registered(authority) if is_registered else None)
-        provider = OAuthClientProvider(url, metadata, memory, visit, came_back, document)
+        memory = Memory(registered(authority) if known_by == "registration" else None)
+        own = document if known_by == "document" else None
+        provider = OAuthClientProvider(url, metadata, memory, visit, came_back, own)
         http = httpx2.AsyncClient(verify=trusting(authority), auth=provider)
         _, kinds = await tools_of(url, http)
     assert len(visited) == 1

@@ -1,5 +1,5 @@
 """Published MCP clients and the conformance suite, as they are, against the server. They come with
-a key, or with the address of a document of their own (OAuth), which nobody here has registered."""
+a key, with the address of a document of their own, or with nothing; nobody has registered them."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx2
 import pytest
@@ -27,22 +27,32 @@ INSPECTOR = "node_modules/.bin/mcp-inspector"
 CONFORMANCE = "node_modules/.bin/conformance"
 
 
-@pytest.fixture(params=["key", "document"])
-def credential(request: pytest.FixtureRequest, authority: Authority, document: str) -> str:
-    """What a client comes with: the first admin's key, or its document."""
-    return authority.installation.key if request.param == "key" else document
+class Arrival(NamedTuple):
+    """A server, and what a client comes to it with: a key, the address of its document, or
+    nothing, where it may register itself."""
+
+    authority: Authority
+    key: str = ""
+    document: str = ""
 
 
-def is_document(credential: str) -> bool:
-    return credential.startswith("https:")
+@pytest.fixture(params=["key", "document", "nothing"])
+def arrival(request: pytest.FixtureRequest, authority: Authority, document: str) -> Arrival:
+    if request.param == "nothing":
+        return Arrival(request.getfixturevalue("registering"))
+    if request.param == "key":
+        return Arrival(authority, key=authority.installation.key)
+    return Arrival(authority, document=document)
 
 
 @pytest.mark.parametrize(("program", "revision"), [("client.js", CURRENT), ("sdk.js", EARLIER[0])])
 def test_official_clients_for_node_call_tools(
-    authority: Authority, program: str, revision: str, credential: str
+    arrival: Arrival, program: str, revision: str
 ) -> None:
-    with started(authority, program, f"{authority.api}/mcp", credential) as process:
-        if is_document(credential):
+    authority = arrival.authority
+    known = ["key", arrival.key] if arrival.key else ["document", arrival.document]
+    with started(authority, program, f"{authority.api}/mcp", *known) as process:
+        if not arrival.key:
             allow(authority, process.stderr)
         found = json.loads(ended(process)[0])
     assert found["revision"] == revision
@@ -68,11 +78,13 @@ async def test_official_client_for_python_calls_tools(authority: Authority, mode
     assert json.loads(content.text)["data"][0]["name"] == "Lamp"
 
 
-def test_inspector_calls_a_tool(authority: Authority, credential: str) -> None:
-    known = {"--header": f"Authorization: Bearer {credential}"}
-    if is_document(credential):
-        back = f"http://127.0.0.1:{free_port()}/oauth/callback"
-        known = {"--client-metadata-url": credential, "--callback-url": back}
+def test_inspector_calls_a_tool(arrival: Arrival) -> None:
+    authority = arrival.authority
+    known = {"--header": f"Authorization: Bearer {arrival.key}"}
+    if not arrival.key:
+        known = {"--callback-url": f"http://127.0.0.1:{free_port()}/oauth/callback"}
+    if arrival.document:
+        known["--client-metadata-url"] = arrival.document
     with started(
         authority,
         INSPECTOR,
@@ -80,7 +92,7 @@ def test_inspector_calls_a_tool(authority: Authority, credential: str) -> None:
         *(word for pair in known.items() for word in pair),
         *("--method", "tools/call", "--tool-name", "list_records", "--tool-arg", "kind=products"),
     ) as process:
-        if is_document(credential):
+        if not arrival.key:
             allow(authority, process.stderr)
         assert "Lamp" in ended(process)[0]
 
@@ -96,7 +108,8 @@ def test_inspector_finds_no_fault_in_the_tools(authority: Authority) -> None:
         assert "Warning: tool" not in ended(process)[1]
 
 
-def test_mcp_remote_bridges_to_a_local_program(authority: Authority, credential: str) -> None:
+def test_mcp_remote_bridges_to_a_local_program(arrival: Arrival) -> None:
+    authority = arrival.authority
     about = {
         "protocolVersion": EARLIER[0],
         "capabilities": {},
@@ -109,13 +122,15 @@ def test_mcp_remote_bridges_to_a_local_program(authority: Authority, credential:
         {"method": "tools/list", "id": 2},
         {"method": "tools/call", "id": 3, "params": calling},
     ]
-    known = ["--header", f"Authorization: Bearer {credential}"]
-    if is_document(credential):
-        known = [str(free_port()), "--client-metadata-url", credential]
+    known = [str(free_port())]
+    if arrival.key:
+        known += ["--header", f"Authorization: Bearer {arrival.key}"]
+    if arrival.document:
+        known += ["--client-metadata-url", arrival.document]
     with started(
         authority, "node_modules/.bin/mcp-remote", f"{authority.api}/mcp", *known
     ) as bridge:
-        if is_document(credential):
+        if not arrival.key:
             allow(authority, bridge.stderr)
         assert bridge.stdin is not None
         assert bridge.stdout is not None

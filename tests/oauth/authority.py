@@ -142,9 +142,9 @@ class Authority:
 
 
 @contextmanager
-def serving(directory: Path) -> Iterator[Authority]:
+def serving(directory: Path, settings: str = "") -> Iterator[Authority]:
     """A running server of its own."""
-    (directory / "portico.toml").write_text(ROOMY)
+    (directory / "portico.toml").write_text(f"{settings}\n{ROOMY}")
     empty = Installation(directory)
     prepared = Installation(directory, facts=empty.told("init"), port=empty.port)
     with prepared.serving():

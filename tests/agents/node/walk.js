@@ -2,15 +2,15 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 
-const [url, credential] = process.argv.slice(2);
+const [url, kind, credential] = process.argv.slice(2);
 
-/** A client that is known by its document; its user follows what it prints, and comes back to `port`. */
+/** A client that has a document, or registers itself. Its user follows what it prints, and comes back to `port`. */
 function unregistered(document, port) {
   const kept = {};
   const redirectUrl = `http://127.0.0.1:${port}/callback`;
   return {
     redirectUrl,
-    clientMetadataUrl: document,
+    clientMetadataUrl: document || undefined,
     clientMetadata: { redirect_uris: [redirectUrl], token_endpoint_auth_method: "none" },
     redirectToAuthorization: (address) => console.error(address.href),
     clientInformation: () => kept.client,
@@ -24,7 +24,7 @@ function unregistered(document, port) {
 
 async function connect(client, Transport) {
   const to = (options) => new Transport(new URL(url), options);
-  if (!credential.startsWith("https:")) {
+  if (kind === "key") {
     const headers = { authorization: `Bearer ${credential}` };
     return client.connect(to({ requestInit: { headers } }));
   }
