@@ -283,6 +283,7 @@ def test_a_proxy_lets_pass_what_portico_admits_and_tells_the_service_who_asks(
     _, tiny = behind.key("viewer", "tiny")
     forged = [
         ("X-Portico-User", "forged"), ("X_Portico_User", "forged"), ("X-PORTICO-ROLE", "forged"),
+        ("X-Portico_User", "forged"), ("x_portico-role", "forged"),
         ("X-Forwarded-For", "forged"), ("X-Original-Method", "PUT"), ("X-Original-URI", "/status"),
         ("X-Forwarded-Method", "PUT"), ("X-Forwarded-Uri", "/status"),
     ]  # fmt: skip
@@ -301,7 +302,7 @@ def test_a_proxy_lets_pass_what_portico_admits_and_tells_the_service_who_asks(
         if proxy is not caddy:
             assert int(passed.headers["x-ratelimit-remaining"]) < 100_000
 
-        public = client.get("/status", headers=forged[:3])
+        public = client.get("/status", headers=forged[:5])
         assert (public.status_code, "x-portico-user" in public.text) == (200, False)
         assert "forged" not in public.text
 
@@ -353,6 +354,11 @@ def test_written_files_name_the_headers_that_portico_tells(behind: Behind) -> No
     told = {name for name in answer.headers if name.startswith("x-portico-")}
     assert (answer.status_code, len(told)) == (200, 7)
     assert {name.lower() for name in check["authResponseHeaders"]} == told
+    removed = file["http"]["middlewares"]["portico-taken"]["headers"]["customRequestHeaders"]
+    for name in told:
+        end = name.removeprefix("x-portico-")
+        spellings = {f"x{one}portico{other}{end}" for one, other in ("-_", "_-", "__")}
+        assert spellings <= {one.lower() for one, value in removed.items() if value == ""}
     refused = httpx.get(address, headers={**asked, "x-forwarded-method": "POST"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "PERMISSION_DENIED")
     envoy = (CHECK / "envoy.yaml").read_text("utf-8")
