@@ -252,7 +252,7 @@ class Portico:
     async def keep_tables(self, environment: Environment) -> bool:
         """Makes the tables of the installation's own kinds as its files declare them; returns
         whether they were not. Raises `MigrationError` and `Unavailable`."""
-        return self._kinds is not None and await self._kinds.keep(environment.db)
+        return self._kinds is not None and await self._kinds.keep(environment.db, self.clock())
 
     async def is_behind(self) -> bool:
         """Whether migrations are pending. Raises `MigrationError` as `migrate` does."""

@@ -107,6 +107,46 @@ async def test_webhook_for_types_of_a_kind_that_is_gone_holds_no_other_up(
     await eventually(queued, "the deliveries")
 
 
+RANKED = "rank: int | None = integer(0, 9, optional=True)"
+
+
+async def test_what_hosts_with_former_files_store_meanwhile_is_found_and_sorted(
+    api: Api, tmp_path: Path
+) -> None:
+    write(tmp_path / "files", f"name: str = text(1, 40); {RANKED}")
+    await restarted(api)
+    caller = await api.caller()
+    for name, rank in (("lamp", 1), ("desk", 9)):
+        await caller.post("/notes", json={"name": name, "rank": rank})
+    fields = f"name: str = text(1, 40, search=True); {RANKED}"
+    write(tmp_path / "files", fields, "sorts=['rank']")
+    for env in api.portico.environments:  # as another host does when it starts
+        await keep(env.db, load(tmp_path / "files"), api.clock())
+    api.clock.advance(seconds=3600)
+    await caller.post("/notes", json={"name": "late lamp", "rank": 5})
+    await caller.patch("/notes/1", json={"name": "chair", "rank": 7})
+    await caller.patch("/notes/2", json={"rank": None})
+    await restarted(api)
+    caller = await api.caller(user=caller.user)
+    for query, found in (("sort=rank", [1, 3, 2]), ("search=lamp", [3]), ("search=chair", [1])):
+        listed = (await caller.get(f"/notes?{query}")).json()["data"]
+        assert [one["id"] for one in listed] == found, query
+
+
+async def test_order_that_was_gone_for_a_while_is_right_again(api: Api, tmp_path: Path) -> None:
+    caller = await api.caller()
+    for options in ("sorts=['rank']", "", "sorts=['rank']"):
+        write(tmp_path / "files", f"name: str = text(1, 40); {RANKED}", options)
+        await restarted(api)
+        caller = await api.caller(user=caller.user)
+        if options:
+            await caller.post("/notes", json={"name": "a", "rank": 5})
+        else:
+            await caller.patch("/notes/1", json={"rank": 6})
+    found = (await caller.get("/notes?sort=rank")).json()["data"]
+    assert [one["rank"] for one in found] == [6, 5]
+
+
 FORBIDDEN = [
     ("name: str = text(1, 40); more: str = text(1, 9)", "notes.more is new and required"),
     ("name: str = text(1, 40); size: str = text(1, 9)", "notes.size is stored as integer"),
@@ -151,7 +191,7 @@ async def test_index_waits_for_that_of_another_host_and_replaces_what_a_killed_o
         pauses += 1
         await other.execute("SELECT pg_advisory_unlock_all()")
 
-    await keep(db, load(tmp_path / "files"), wait)
+    await keep(db, load(tmp_path / "files"), api.clock(), wait)
     await other.close()
     assert pauses == 1
     [found] = await db.all(
@@ -172,7 +212,7 @@ async def test_other_files_than_the_databases_are_told(api: Api, tmp_path: Path)
     write(tmp_path / "files", "name: str = text(1, 40); late: str = text(0, 9, default='')")
     kinds = load(tmp_path / "files")
     for env in api.portico.environments:
-        await keep(env.db, kinds)
+        await keep(env.db, kinds, api.clock())
     assert (await ready(api.beside()))["kinds"] == "other files than the database's"
     for env in api.portico.environments:
         env.check_kinds = None  # as on a host without files

@@ -57,12 +57,11 @@ class Installed:
         environment.release = releasing(environment)
         environment.check_kinds = partial(self.check, db)
 
-    async def keep(self, db: Database) -> bool:
+    async def keep(self, db: Database, now: int) -> bool:
         """Makes the tables of one environment as declared; returns whether they were not. Raises
         `GrowthError` and `Unavailable`."""
         behind = await self.is_behind(db)
-        if behind:
-            await tables.keep(db, self._kinds)
+        await (tables.keep if behind else tables.follow_up)(db, self._kinds, now)
         return behind
 
     async def check(self, db: Database) -> None:

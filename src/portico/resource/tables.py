@@ -13,12 +13,14 @@ from typing import TypeVar
 import msgspec
 
 from portico.core.errors import Unavailable
+from portico.core.times import DAY, MINUTE
 from portico.data.database import (
     LOCKED,
     AdvisoryLock,
     Contended,
     Database,
     Engine,
+    Params,
     Reader,
     Transaction,
 )
@@ -53,8 +55,14 @@ FILES = ""
 
 OTHER_FILES = "other files than the database's"
 
-BATCH = 500
+BATCH = 2_000
 """How many rows are filled or indexed in one transaction."""
+
+ROLLOUT = DAY
+"""How long hosts with former files may serve on while others have new ones."""
+
+CLOCKS = MINUTE
+"""How far the clocks of hosts are apart at most."""
 
 TRIES = 600
 PAUSE_SECONDS = 0.2
@@ -82,13 +90,23 @@ class StoredKind(msgspec.Struct, frozen=True):
     fields: dict[str, StoredField]
     searched: list[str]
     hidden: bool = False
+    keys: list[str] = []
+    grown_at: int = 0
+    """When search or an order was added, in epoch milliseconds. From then on, hosts with former
+    files store records without what that needs."""
 
 
 _decode = msgspec.json.Decoder(StoredKind).decode
 
 
-def stored_kind(kind: Compiled, before: StoredKind | None = None) -> StoredKind:
+def stored_kind(kind: Compiled, now: int, before: StoredKind | None = None) -> StoredKind:
     """What is stored of a declaration, after what was stored before."""
+    searched, keys = [field.name for field in kind.searched], [*kind.keys]
+    grown_at = now
+    if before is None:  # no other host knows the kind
+        grown_at = 0
+    elif searched == before.searched and before.keys == keys:
+        grown_at = before.grown_at
     fields = {field.name: StoredField(field.sort) for field in kind.fields}
     renamed = {field.was for field in kind.fields if field.was}
     gone = {
@@ -96,7 +114,7 @@ def stored_kind(kind: Compiled, before: StoredKind | None = None) -> StoredKind:
         for name, field in (before.fields if before else {}).items()
         if name not in fields and name not in renamed
     }
-    return StoredKind(fields | gone, [field.name for field in kind.searched])
+    return StoredKind(fields | gone, searched, keys=keys, grown_at=grown_at)
 
 
 async def stored(reader: Reader, engine: Engine) -> tuple[dict[str, StoredKind], str]:
@@ -125,6 +143,7 @@ async def is_behind(db: Database, kinds: Kinds) -> bool:
 async def keep(
     db: Database,
     kinds: Kinds,
+    now: int,
     wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
     """Makes the tables as declared, without blocking writers for long: what grows with the rows is
@@ -132,11 +151,26 @@ async def keep(
 
     Raises `Unavailable`, and `MigrationError` for a change that stored records forbid.
     """
-    await _alone(db, wait, lambda tx: _keep(db, tx, kinds))
+    await _alone(db, wait, lambda tx: _keep(db, tx, kinds, now))
     for kind in kinds:
         await _fill(db, kind, wait)
     async with db.transaction() as tx:
         await tx.run(_STORE, {"name": FILES, "declared": kinds.digest})
+
+
+async def follow_up(
+    db: Database,
+    kinds: Kinds,
+    now: int,
+    wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Indexes again what hosts with former files have stored meanwhile, where search or an order
+    was added lately: the last of them to get new files does so when none is left."""
+    known, _ = await stored(db, db.engine)
+    for kind in kinds:
+        since = known[kind.many].grown_at
+        if since > now - ROLLOUT:
+            await _fill(db, kind, wait, since - CLOCKS)
 
 
 async def _alone(
@@ -160,7 +194,7 @@ async def _alone(
         await wait(PAUSE_SECONDS)
 
 
-async def _keep(db: Database, tx: Transaction, kinds: Kinds) -> None:
+async def _keep(db: Database, tx: Transaction, kinds: Kinds, now: int) -> None:
     """Makes tables and columns, and checks what stored records forbid, in one transaction."""
     engine = db.engine
     names = {row[0] for row in await tx.all(_TABLES[engine])}
@@ -178,7 +212,7 @@ async def _keep(db: Database, tx: Transaction, kinds: Kinds) -> None:
         names = {row[0] for row in await tx.all(_TABLES[engine])}
         if kind.searched and f"{kind.table_name}__words" not in names:
             await tx.script(_words(kind.table_name, engine))
-        await _store(tx, kind.many, stored_kind(kind, before))
+        await _store(tx, kind.many, stored_kind(kind, now, before))
     for name, before in known.items():
         await _store(tx, name, msgspec.structs.replace(before, hidden=True))
 
@@ -276,27 +310,19 @@ def _not_unique(kind: Compiled, field: Field, *values: object) -> str:
     return f"{kind.many}.{field.name} is not unique: several have {', '.join(map(str, values))}"
 
 
-async def _fill(db: Database, kind: Compiled, wait: Callable[[float], Awaitable[None]]) -> None:
-    """Builds indexes, and fills in batches what was added to rows that exist."""
-    table = kind.table_name
+async def _fill(
+    db: Database,
+    kind: Compiled,
+    wait: Callable[[float], Awaitable[None]],
+    since: int | None = None,
+) -> None:
+    """Builds indexes, and fills in batches what was added to rows that exist. Those that changed
+    from `since` on are indexed anew."""
     for name, on in indexes(kind):
-        await _alone(db, wait, partial(_build, db, table, name, on))
-    for name in kind.keys:
-        field = kind.by_name[name.removeprefix("s_")]
-        text = field.column == "TEXT"
-        value = f"'x' || {column(field.name)}" if text else column(field.name)
-        lowest = f"{name} = ''" if text else f"{name} = {LOWEST}"
-        while True:
-            async with db.transaction() as tx:
-                done = await tx.all(
-                    f"UPDATE {table} SET {name} = {value} WHERE id IN (SELECT id FROM {table}"
-                    f" WHERE {lowest} AND {column(field.name)} IS NOT NULL LIMIT {BATCH})"
-                    " RETURNING 1"
-                )
-            if not done:
-                break
-    if kind.searched:
-        await _index_words(db, kind)
+        await _alone(db, wait, partial(_build, db, kind.table_name, name, on))
+    last: int | None = 0
+    while last is not None and (kind.keys or kind.searched):
+        last = await _alone(db, wait, partial(_fill_some, db, kind, last, since))
 
 
 async def _build(db: Database, table: str, name: str, on: str, tx: Transaction) -> None:
@@ -310,25 +336,51 @@ async def _build(db: Database, table: str, name: str, on: str, tx: Transaction) 
     await db.apart(tx, f"CREATE {on.replace('INDEX', 'INDEX CONCURRENTLY', 1).format(name)}")
 
 
-async def _index_words(db: Database, kind: Compiled) -> None:
-    """Indexes the words of rows that are not indexed."""
-    words, table = f"{kind.table_name}__words", kind.table_name
-    key = "rowid" if db.engine == "sqlite" else "id"
-    search = WordSearch(kind.indexed, db, kind.listing, None)
-    after = 0
-    while True:
-        async with db.transaction() as tx:
-            rows = await tx.all(
-                f"SELECT {kind.table.columns} FROM {table} WHERE id > :after AND NOT EXISTS"
-                f" (SELECT 1 FROM {words} WHERE {words}.{key} = {table}.id)"
-                f" ORDER BY id LIMIT {BATCH}{LOCKED[db.engine]}",
-                {"after": after},
+async def _fill_some(
+    db: Database, kind: Compiled, after: int, since: int | None, tx: Transaction
+) -> int | None:
+    """Fills a batch of rows; returns the id of the last, None if there are no more."""
+    table = kind.table_name
+    found = await tx.one(
+        f"SELECT max(id) FROM (SELECT id FROM {table} WHERE id > :after ORDER BY id LIMIT {BATCH})"
+        " AS batch",
+        {"after": after},
+    )
+    last: int | None = found[0] if found else None
+    if last is None:
+        return None
+    rows: Params = {"after": after, "last": last}
+    where = "WHERE id > :after AND id <= :last"
+    if values := {name: _key_value(kind, name) for name in kind.keys}:
+        filled = ", ".join(f"{name} = {value}" for name, value in values.items())
+        behind = " OR ".join(f"{name} <> {value}" for name, value in values.items())
+        await tx.run(f"UPDATE {table} SET {filled} {where} AND ({behind})", rows)
+    if kind.searched:
+        words = f"{table}__words"
+        key = "rowid" if db.engine == "sqlite" else "id"
+        behind = f"NOT EXISTS (SELECT 1 FROM {words} WHERE {words}.{key} = {table}.id)"
+        if since is not None:
+            behind, rows = f"(updated_at >= :since OR {behind})", {**rows, "since": since}
+        due = kind.table.read_all(
+            await tx.all(
+                f"SELECT {kind.table.columns} FROM {table} {where} AND {behind}"
+                f" ORDER BY id{LOCKED[db.engine]}",
+                rows,
             )
-            found = kind.table.read_all(rows)
-            await search.add_many(tx, [row.id for row in found], found)
-        if not found:
-            return
-        after = found[-1].id
+        )
+        ids = [row.id for row in due]
+        search = WordSearch(kind.indexed, db, kind.listing, None)
+        await search.remove_many(tx, ids)
+        await search.add_many(tx, ids, due)
+    return last
+
+
+def _key_value(kind: Compiled, name: str) -> str:
+    """The SQL of the value of a key."""
+    field = kind.by_name[name.removeprefix("s_")]
+    if field.column == "TEXT":
+        return f"coalesce('x' || {column(field.name)}, '')"
+    return f"coalesce({column(field.name)}, ({LOWEST}))"
 
 
 async def drop(tx: Transaction, engine: Engine, name: str) -> bool:

@@ -292,10 +292,10 @@ async def _move(
             await make(db, schema)
             await advance(db, system_clock)
             if kinds is not None:
-                await keep(db, kinds)
+                await keep(db, kinds, system_clock())
             await move(work / name, db, moved)
             if kinds is not None:
-                await keep(db, kinds)  # indexes the words
+                await keep(db, kinds, system_clock())  # indexes the words
             await skip_ids(db, system_clock())
             if environment == SANDBOX:  # the last one
                 await rename(db, _MOVING)
@@ -336,7 +336,7 @@ async def _make_current(
         try:
             await advance(db, system_clock)
             if kinds is not None:
-                await keep(db, kinds)
+                await keep(db, kinds, system_clock())
             if skips:
                 await skip_ids(db, system_clock())
         finally:
