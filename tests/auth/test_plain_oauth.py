@@ -130,7 +130,9 @@ async def test_account_is_linked_once_by_number_and_signs_in_by_it_from_then_on(
     assert (await again.browser.get(f"{DASHBOARD}/security")).status_code == 200
     github.user |= {"id": 1, "login": "ada"}
     stranger = somebody_at(api, github)
-    assert "did not give an e-mail" in (await stranger.arrive()).text, "the name is no proof"
+    assert "did not give a verified e-mail" in (await stranger.arrive()).text, (
+        "the name is no proof"
+    )
 
 
 DOMAINS = 'create_users = true\ndomains = ["corp.example"]\n'

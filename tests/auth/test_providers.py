@@ -697,16 +697,13 @@ async def test_unverified_email_is_neither_linked_nor_given_an_account(
     api: Api, provider: OpenIdProvider
 ) -> None:
     user = await api.account(email=ADA["email"], password=PASSWORD)
-    unverified = "did not say that its e-mail is verified"
-    cases: list[tuple[dict[str, Any], str]] = [({"email": None}, "did not give an e-mail")]
-    cases += [
-        ({"email_verified": one}, unverified) for one in (False, None, 1, "1", "false", ["true"])
-    ]
-    for claims, lacking in cases:
+    cases: list[dict[str, Any]] = [{"email": None}]
+    cases += [{"email_verified": one} for one in (False, None, 1, "1", "false", ["true"])]
+    for claims in cases:
         provider.claims = ADA | claims
         ada = Traveller(api, provider)
         async with api.unchanged(but="provider_visits"):
-            assert lacking in said(await ada.arrive())
+            assert "did not give a verified e-mail" in said(await ada.arrive())
         assert (await ada.sign_in(user)).headers["location"] == "/dashboard"
         provider.claims = ADA | {"email": "new@example.com"} | claims
         async with api.unchanged(but="provider_visits"):

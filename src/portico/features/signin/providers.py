@@ -152,10 +152,9 @@ async def await_link(env: Environment, provider: Provider, known: Known, by: Aut
     there, and its owner would be asked to link a stranger."""
     person = known.person
     if not (person.email and person.email_verified):
-        lacking = "say that its e-mail is verified" if person.email else "give an e-mail"
         raise NotAccepted(
-            f"No account here is linked to this account of {provider.label}, which did not"
-            f" {lacking}. Sign in another way, then link it under Sign-in security."
+            f"No account here is linked to this account of {provider.label}, which did not give"
+            " a verified e-mail. Sign in another way, then link it under Sign-in security."
         )
     secret = mint("", env.random)
     target = known.visit.target
