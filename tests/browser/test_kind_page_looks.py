@@ -101,6 +101,16 @@ async def test_list_is_sorted_by_the_keyboard_without_script(kinds: Desk) -> Non
         await expect(page.locator("tbody tr").first).to_contain_text("A lamp")
 
 
+async def test_list_on_a_phone_is_sorted_among_its_filters_without_script(kinds: Desk) -> None:
+    async with kinds.looking(kinds.admin, size=PHONE, script=False) as page:
+        await page.goto("things")
+        await page.get_by_text("More filters").click()
+        await page.get_by_label("Sort by").select_option("Name")
+        await page.get_by_label("Order", exact=True).select_option("Ascending")
+        await page.get_by_role("button", name="Search", exact=True).click()
+        await expect(page.locator("tbody tr").first).to_contain_text("A lamp")
+
+
 async def test_record_on_a_phone_is_one_line(kinds: Desk) -> None:
     async with kinds.looking(kinds.admin, size=PHONE) as page:
         await page.goto("things")
