@@ -170,6 +170,34 @@ async def test_a_wide_range_of_prices_sorts_nothing(
     assert "COVERING INDEX products_by_category " in await recording.plan()
 
 
+@pytest.mark.usefixtures("few")
+async def test_sort_by_a_column_with_an_index_sorts_nothing_for_a_common_filter(
+    filled: tuple[Database, dict[int, str]],
+) -> None:
+    database, _ = filled
+    if database.engine == "postgres":  # its planner knows how many fit
+        return
+    async with database.transaction() as tx:
+        await tx.script("CREATE INDEX products_by_price_alone ON products (price, id)")
+    recording = recorded(database)
+    listing = Listing(database, PRODUCTS.listing, in_blocks=True)
+    behind = None
+    for _ in range(2):
+        page = await listing.page(
+            "status = 'active'",
+            {},
+            order=Order("price", descending=False),
+            offset=0,
+            limit=25,
+            behind=behind,
+            kept=None,
+        )
+        plan = await recording.plan()
+        assert "INDEX products_by_price_alone" in plan
+        assert "products_by_status" not in plan
+        behind = page.next
+
+
 async def test_page_in_an_order_without_an_index_is_read_in_a_thread(
     filled: tuple[Database, dict[int, str]],
 ) -> None:

@@ -37,8 +37,8 @@ RECENT = 20_000
 """If more rows than this match a filter, a page is first looked for among this many newest ids."""
 
 MANY = 5
-"""If a filter matches more than one row in this many, SQLite reads all rows by id: sorting a match
-costs ten times as much as skipping another row."""
+"""If a filter matches more than one row in this many, SQLite reads all rows in their order: sorting
+a match costs ten times as much as skipping another row."""
 
 CACHED_TOTALS = 1_000
 CACHED_BLOCKS = 200_000
@@ -295,7 +295,7 @@ class Listing(Generic[R]):
         self, where: str, order: Order, counts: str, bounds: Params, total: int, *, behind: bool
     ) -> list[Row]:
         """The rows of a page; `total` is how many rows match, or did when last counted."""
-        by_id = False
+        in_order = False
         if self._in_blocks and total > self._many:
             if order.newest_first:
                 recent = self._recent(where, order, counts, behind=behind)
@@ -305,8 +305,8 @@ class Listing(Generic[R]):
             walked = order.newest_first and where in self._walked
             if self._db.engine == "sqlite" and not walked:
                 every = (await self._db.all(self._kept("TRUE")))[0]
-                by_id = total * MANY > every[0]
-        anywhere = self._anywhere(where, order, counts, by_id=by_id, behind=behind)
+                in_order = total * MANY > every[0]
+        anywhere = self._anywhere(where, order, counts, in_order=in_order, behind=behind)
         return await self._db.slow.all(anywhere, bounds)
 
     @lru_cache(maxsize=64)  # noqa: B019 - a listing lives as long as the process
@@ -320,10 +320,14 @@ class Listing(Generic[R]):
         order: Order,
         counts: str,
         *,
-        by_id: bool = False,
+        in_order: bool = False,
         behind: bool = False,
     ) -> str:
-        source = f"{self._table.name}{BY_ID[self._db.engine] if by_id else ''}"
+        source = self._table.name
+        if in_order and order.column == "id":
+            source += BY_ID[self._db.engine]
+        elif in_order:
+            where = f"({where}) IS TRUE"  # leaves no index but that of the order
         if behind:
             source, where = order.behind(source, where, self._db.engine)
         return self._page(
