@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import httpx
 import pytest
@@ -50,6 +50,7 @@ class Upstream:
         self.heads: list[str] = []
         self.left: list[str] = []
         """The paths of endless answers that their readers left."""
+        self.go_on, self.went_on = Event(), Event()
         Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
@@ -87,7 +88,11 @@ class Upstream:
                             connection.sendall(b"x" * 65_536)
                     except OSError:
                         self.left.append(path)
-                if reply is not OK:
+                if path == "/more":
+                    self.go_on.wait()
+                    connection.sendall(OK.replace(b"ok", b"no"))
+                    self.went_on.set()
+                elif reply is not OK:
                     return
 
 
@@ -279,6 +284,15 @@ def test_an_answer_that_breaks_off_is_a_broken_answer_to_the_client(
             headers=head,
             verify=server.trusting(),
         )
+
+
+def test_an_answer_that_nobody_asked_for_is_not_the_next_callers(
+    server: Service, upstream: Upstream
+) -> None:
+    assert ask(server, "/v1/invoices/more").text == "ok"
+    upstream.go_on.set()
+    upstream.went_on.wait()
+    assert [ask(server, "/v1/invoices/1").text for _ in range(2)] == ["ok", "ok"]
 
 
 def test_an_endless_answer_ends_with_its_reader(server: Service, upstream: Upstream) -> None:

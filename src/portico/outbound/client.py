@@ -369,14 +369,17 @@ def _bounded(connector: TCPConnector) -> TCPConnector:
 
 
 class _BoundedHandler(ResponseHandler):
-    """A connection that is aborted when too many interim or unrequested responses arrive: aiohttp
-    would create objects of all of them and read on."""
+    """A connection that is aborted when too many interim responses arrive, or any that nobody
+    requested: aiohttp would create objects of all of them, read on, and take the latter for the
+    answer to the next request."""
 
     _answers = 0
+    _body: StreamReader | None = None
+    """The body of the answer, once its head has arrived."""
 
     def set_response_params(self, **params: Any) -> None:
         """See `ResponseHandler`. Called when another request begins."""
-        self._answers = 0
+        self._answers, self._body = 0, None
         super().set_response_params(**params)
 
     def close(self) -> None:
@@ -388,6 +391,9 @@ class _BoundedHandler(ResponseHandler):
         """See `ResponseHandler`; `data` is empty to continue with what was held back. The head of a
         response is passed on separately: if aiohttp got it together with invalid data, it would
         drop both, and not report the error to the reader of the body."""
+        if data and self._body is not None and self._body.is_eof():
+            self.abort()
+            return
         ends = [found.end() for found in islice(_HEAD_END.finditer(data), MOST_ANSWERS)]
         if data.startswith((b"\r\n", b"\n")):  # the line before may be in an earlier piece
             ends.insert(0, data.index(b"\n") + 1)
@@ -403,6 +409,8 @@ class _BoundedHandler(ResponseHandler):
         """See `DataQueue`. Called for each response."""
         self._answers += 1
         if self._answers <= MOST_ANSWERS:
+            message, body = data
+            self._body = body if message.code >= 200 else None
             super().feed_data(data, size)
         elif self.exception() is None:
             self.set_exception(HttpProcessingError(message="too many answers to one request"))
