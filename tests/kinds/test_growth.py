@@ -107,6 +107,15 @@ async def test_webhook_for_types_of_a_kind_that_is_gone_holds_no_other_up(
     await eventually(queued, "the deliveries")
 
 
+async def test_records_that_cannot_be_deleted_are_405(api: Api, tmp_path: Path) -> None:
+    write(tmp_path / "files", USUAL, "delete=False")
+    await restarted(api)
+    caller = await api.caller()
+    await caller.post("/notes", json={"name": "one"})
+    assert (await caller.delete("/notes/1")).status_code == 405
+    assert (await caller.get("/notes/1")).status_code == 200
+
+
 RANKED = "rank: int | None = integer(0, 9, optional=True)"
 
 
@@ -272,6 +281,30 @@ def test_all_faults_of_files_are_told_at_once(tmp_path: Path) -> None:
     assert "raises.py:3: cannot be loaded: ValueError: no" in told
     assert "exits.py:1: cannot be loaded: SystemExit: 3" in told
     assert "_helper" not in told
+
+
+FIELDS = "\n    ".join(f"f{number}: str = text(1, 9)" for number in range(61))
+LISTED = "page: int = integer(0, 9)\n    limit: str = text(1, 9)\n    sort: bool = boolean()"
+TOO_MANY = [
+    (FIELDS, "", 1, "has 61 fields: declare at most 60"),
+    ("a: str = text(1, 9)", "", 51, "is kind 51: declare at most 50"),
+    (LISTED, ", filters=['page', 'limit']", 1, "the filter 'limit' is called like another"),
+    (LISTED, ", filters=['page', 'sort']", 1, "the filter 'sort' is called like another"),
+]
+
+
+@pytest.mark.parametrize(("fields", "options", "count", "told"), TOO_MANY)
+def test_files_beyond_what_kinds_may_have_are_refused(
+    tmp_path: Path, fields: str, options: str, count: int, told: str
+) -> None:
+    kinds = "\n".join(f"Kind(R, one='n{n}', many='ns{n}'{options})" for n in range(count))
+    (tmp_path / "many.py").write_text(
+        f"from portico.kinds import *\nclass R(Record):\n    {fields}\n{kinds}\n"
+    )
+    with pytest.raises(KindsError) as caught:
+        load(tmp_path)
+    [fault] = caught.value.faults
+    assert fault.message.startswith(told)
 
 
 @pytest.mark.parametrize("noun", ["user", "quota", "backup"])

@@ -26,6 +26,17 @@ class Memo(Record):
 
 secrets = Kind(Secret, one="secret", many="secrets", files=False)
 memos = Kind(Memo, one="memo", many="memos")
+
+
+@memos.before_change
+async def sign(change, before, after):
+    return after.replace(word=f"{change.caller}") if after.title == "signed" else None
+
+
+@memos.after_commit
+async def answer(portico, before, after):
+    if after.title == "asked" and before is None:
+        await portico.update("memos", after.id, word="answered")
 """
 
 
@@ -178,6 +189,30 @@ def test_an_empty_cell_leaves_an_empty_text_and_makes_others_null(on_sqlite: Ins
             table.write_text(table.read_text().replace(",x", ","))
     listed = on_sqlite.told("records", "memos", "list")
     assert [row["word"] for row in listed] == [None, None, ""]
+
+
+def test_rules_and_what_follows_run_for_imported_rows_without_a_caller(
+    on_sqlite: Installation,
+) -> None:
+    rows = [{"title": "signed"}, {"title": "asked"}]
+    assert imported(on_sqlite, "memos", written(on_sqlite, "r.ndjson", *rows))[0] == 0
+    newest = on_sqlite.told("records", "memos", "list", "--limit", "2")
+    assert [(row["title"], row["word"]) for row in newest] == [
+        ("asked", "answered"), ("signed", "None")
+    ]  # fmt: skip
+
+
+def test_files_that_stored_records_forbid_stop_a_start_by_2_and_migrate_by_1(
+    on_sqlite: Installation, tmp_path: Path
+) -> None:
+    for file in (on_sqlite.directory / "kinds").iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    closed = tmp_path / "closed.py"
+    closed.write_text(closed.read_text().replace("title: str = text(1, 9)", "title: int = date()"))
+    changed = on_sqlite.having(kinds=str(tmp_path))
+    told = "memos.title is stored as text and declared as date: give the new field another name"
+    for command, code in (("serve", 2), ("migrate", 1)):
+        assert changed.refused(command) == (code, told)
 
 
 def test_strict_stores_all_rows_or_none(installation: Installation) -> None:

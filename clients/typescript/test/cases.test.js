@@ -19,11 +19,11 @@ async function keeps(promise, outcome, done) {
 
 const { cases, calls, data, now } = table("calls.json");
 
-function made(client, { do: path, id, fields, if_match: ifMatch, idempotency_key: idempotencyKey }) {
+function made(client, { do: path, kind, id, fields, if_match: ifMatch, idempotency_key: idempotencyKey }) {
   const [noun, verb] = path.split(".").map(camel);
   const options = { ...(ifMatch && { ifMatch }), ...(idempotencyKey && { idempotencyKey }) };
   const given = [id, fields].filter((one) => one !== undefined);
-  return client[noun][verb](...given, options);
+  return (kind ? client.kind(noun) : client[noun])[verb](...given, options);
 }
 
 const deleted = { status: 204 };

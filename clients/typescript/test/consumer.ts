@@ -56,6 +56,11 @@ export async function own(client: Client, event: EventOf<"user.updated">): Promi
   await client.invitations.create({ email: "ada@example.com", role: "support" });
   await client.clients.create({ name: "Shop", scopes: ["read:invoices", "read:products"] });
   const { scopes } = await client.apiKeys.create({ name: "k", type: "live", scopes: ["read:invoices"] });
+  const orders = client.kind<{ number: string; status: "open" | "paid" }>("orders");
+  const order = await orders.create({ number: scopes?.[0] ?? "1" });
+  await orders.update(order.id, { status: "paid" }, { ifMatch: order.etag });
+  // @ts-expect-error: a field has the type that was given for it.
+  await orders.update(order.id, { status: "lost" });
   // @ts-expect-error: a scope is a text.
   await client.apiKeys.create({ name: "k", type: "live", scopes: [1] });
   return event.data.role === "support" || event.previous.role === "viewer" || scopes?.[0] === "read:invoices";
