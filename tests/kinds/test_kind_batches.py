@@ -35,6 +35,25 @@ async def test_items_stand_alone_and_are_answered_in_order(api: Api, kind: str) 
     ]  # fmt: skip
 
 
+@pytest.mark.one_engine
+async def test_item_whose_rule_fails_or_is_too_slow_holds_no_other_up(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portico.resource.changes.RULE_SECONDS", 0.05)
+    caller = await api.caller()
+    items = [body("things", n, order=word) for n, word in enumerate(("", "sleep", "fail", ""))]
+    for _ in range(2):
+        answer = await caller.post(
+            "/things/batch", json={"items": items}, headers={"idempotency-key": "k"}
+        )
+        assert [one["status"] for one in answer.json()["data"]] == [201, 503, 500, 201]
+        assert "secret" not in answer.text
+    names = [one["name"] for one in (await caller.get("/things")).json()["data"]]
+    assert names == ["n3", "n0"]
+    whole = {"items": items[1:], "atomic": True}
+    refused(await caller.post("/things/batch", json=whole), 503)
+
+
 async def test_all_or_nothing_has_the_status_of_the_first_fault(api: Api) -> None:
     caller = await api.caller()
     items = [body("things", 1), body("things", 2), body("things", 1)]

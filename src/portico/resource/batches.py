@@ -4,6 +4,7 @@ Each item stands alone, or all or none is stored (`atomic`). Items that stand al
 hundred at a time in one transaction, and where one of them is refused, each in its own.
 """
 
+import logging
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
@@ -12,11 +13,19 @@ from msgspec import UNSET, Meta, UnsetType
 
 from portico.change import Change
 from portico.core.audit import Author
-from portico.core.errors import Conflict, Duplicate, Fault, Invalid, PorticoError, unreadable
+from portico.core.errors import (
+    Conflict,
+    Duplicate,
+    Fault,
+    Internal,
+    Invalid,
+    PorticoError,
+    unreadable,
+)
 from portico.core.ids import MAX_ID
 from portico.core.rules import OneOf
 from portico.environment import Environment
-from portico.resource.changes import Changing, carry_out
+from portico.resource.changes import Changing, RulesTooSlow, carry_out
 from portico.resource.compiled import Compiled, named
 from portico.web import throttle
 from portico.web.envelope import Identifier
@@ -25,6 +34,8 @@ from portico.web.messages import BodyRequest, Reply, json_reply
 from portico.web.problems import status_of
 from portico.web.reading import Faults, read_object, sent
 from portico.web.routing import BodyRoute
+
+log = logging.getLogger(__name__)
 
 MOST_ITEMS = 1_000
 AT_ONCE = 100
@@ -49,7 +60,9 @@ class BatchRefusal(msgspec.Struct, frozen=True):
 class BatchResult(msgspec.Struct, frozen=True):
     """What became of one item."""
 
-    status: Annotated[int, Meta(description="201, 200, 400, 404, 409 or 422.", examples=[201])]
+    status: Annotated[
+        int, Meta(description="As for one alone: 201, 200, or that of an error.", examples=[201])
+    ]
     id: Identifier | UnsetType = UNSET
     error: BatchRefusal | UnsetType = UNSET
 
@@ -111,19 +124,29 @@ async def run(
         some = items[start : start + AT_ONCE]
         try:
             results += await _together(env, kind, some, upsert_by, by)
-        except PorticoError:
-            for item in some:
-                try:
-                    results += await _together(env, kind, [item], upsert_by, by)
-                except PorticoError as error:
-                    if status_of(type(error)) not in _OF_AN_ITEM:
-                        raise
-                    results.append(_refused(error))
+        except Exception:  # noqa: BLE001 - whatever a rule raises
+            results += [await _apart(env, kind, item, upsert_by, by) for item in some]
     return results
 
 
+async def _apart(
+    env: Environment, kind: Compiled, item: Any, upsert_by: str | None, by: Author
+) -> BatchResult:
+    try:
+        [result] = await _together(env, kind, [item], upsert_by, by)
+    except PorticoError as error:
+        if status_of(type(error)) not in _OF_AN_ITEM and not isinstance(error, RulesTooSlow):
+            raise
+        return _refused(error)
+    except Exception:
+        log.exception("An item of a batch of %s failed.", kind.many)
+        return _refused(Internal("An unexpected error occurred; it is in the server's log."))
+    return result
+
+
 _OF_AN_ITEM = (400, 403, 404, 409, 422)
-"""Statuses that say something about an item; with any other the whole request fails."""
+"""Statuses that say something about an item, as does `RulesTooSlow`; with any other error the whole
+request fails."""
 
 
 def _refused(error: PorticoError) -> BatchResult:

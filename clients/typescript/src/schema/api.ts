@@ -1190,7 +1190,7 @@ export interface components {
         /** @description What became of one item. */
         BatchResult: {
             /**
-             * @description 201, 200, 400, 404, 409 or 422.
+             * @description As for one alone: 201, 200, or that of an error.
              * @example 201
              */
             status: number;
