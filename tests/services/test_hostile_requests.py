@@ -133,8 +133,10 @@ def ask(server: Service, target: str, *lines: str, method: str = "GET", body: st
         ("/v1/invoices/%252e%252e/x", 200, "/%252e%252e/x"),
         ("/v1/invoices/a%0d%0ax-portico-user:1", 200, "/a%0D%0Ax-portico-user:1"),
         ("/v1/invoices/...", 200, "/..."),
-        # The HTTP server decodes this before anybody sees it: see docs/services.md.
+        # The HTTP server decodes these before anybody sees it: see docs/services.md.
         ("/v1/invoices/a%2fb", 200, "/a/b"),
+        ("/v1/invoices/a|b", 200, "/a%7Cb"),
+        ("/v1/invoices/a%zz", 200, "/a%25zz"),
         ("/v1/invoices/../users", 400, None),
         ("/v1/invoices/%2e%2e/users", 400, None),
         ("/v1/invoices/.%2E/users", 400, None),
