@@ -16,7 +16,7 @@ from portico.kinds import Kind, Record, reference, text
 
 class Desk(Record):
     name: str = text(1, 40)
-    owner_id: int | None = reference("users", optional=True, on_delete={})
+    owner_id: int | None = reference("users", optional=True, fixed=True, on_delete={})
 
 {} = Kind(Desk, one="{}", many="{}", readers=["editor"], writers=["editor"])
 """

@@ -149,11 +149,13 @@ class Changing:
         check: Check = unchecked,
         *,
         noted: bool = True,
+        given: bool = True,
     ) -> Any:
         """Changes stored values of a record. Nothing is noted where nothing changes; then what
-        `check` got is returned. Unless `noted`, the caller notes the change."""
+        `check` got is returned. Unless `noted`, the caller notes the change. Only what is `given`
+        is held against what may change."""
         before = await self._locked(kind, row_id, check)
-        if faults := change_faults(kind, before, values):
+        if given and (faults := change_faults(kind, before, values)):
             raise invalid(*faults)
         after = kind.changed(before, values)
         if after == before:
@@ -211,7 +213,7 @@ class Changing:
                 )
             for row in rows:
                 if field.on_delete == "clear":
-                    await self.update(kind, row.id, {field.name: None})
+                    await self.update(kind, row.id, {field.name: None}, given=False)
                 else:
                     await self.delete(kind, row.id)
 
