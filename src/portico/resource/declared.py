@@ -4,6 +4,7 @@
 place, and `loading` reports all of them at once.
 """
 
+import inspect
 import sys
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
@@ -62,7 +63,7 @@ class Record:
         own = tuple(value for value in vars(cls).values() if isinstance(value, Field))
         cls.__fields__ = (*cls.__fields__, *own)
         cls.__place__ = caller()
-        named = vars(cls).get("__annotations__", {})
+        named = inspect.get_annotations(cls)  # Python 3.14 keeps them elsewhere
         cls.__unmade__ = tuple(name for name in named if not isinstance(vars(cls).get(name), Field))
 
     def __init__(self, **values: Any) -> None:
