@@ -54,6 +54,20 @@ async def test_item_whose_rule_fails_or_is_too_slow_holds_no_other_up(
     refused(await caller.post("/things/batch", json=whole), 503)
 
 
+@pytest.mark.parametrize("environ", ["postgres"], indirect=True)
+async def test_items_that_take_long_are_stored_by_several_transactions_unless_atomic(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portico.resource.batches.SECONDS", 0)
+    caller = await api.caller()
+    for atomic, transactions in ((True, 1), (False, 3)):
+        items = [body("things", number, code=f"{atomic}{number}") for number in range(3)]
+        answer = await caller.post("/things/batch", json={"items": items, "atomic": atomic})
+        ids = [one["id"] for one in answer.json()["data"]]
+        sql = "SELECT count(DISTINCT xmin::text) FROM kind_things WHERE id = ANY (:ids)"
+        assert [tuple(row) for row in await api.live.db.all(sql, {"ids": ids})] == [(transactions,)]
+
+
 async def test_all_or_nothing_has_the_status_of_the_first_fault(api: Api) -> None:
     caller = await api.caller()
     items = [body("things", 1), body("things", 2), body("things", 1)]

@@ -4,6 +4,7 @@ Each item stands alone, or all or none is stored (`atomic`). Items that stand al
 hundred at a time in one transaction, and where one of them is refused, each in its own.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
@@ -39,7 +40,10 @@ log = logging.getLogger(__name__)
 
 MOST_ITEMS = 1_000
 AT_ONCE = 100
-"""How many items are stored in one transaction, and count as one request."""
+"""How many items are stored in one transaction at most, and count as one request."""
+
+SECONDS = 0.25
+"""After how long a transaction ends before the next item: others wait for it."""
 
 
 class BatchFault(msgspec.Struct, frozen=True):
@@ -120,8 +124,8 @@ async def run(
 ) -> list[BatchResult]:
     """Stores items that stand alone; returns what became of each."""
     results: list[BatchResult] = []
-    for start in range(0, len(items), AT_ONCE):
-        some = items[start : start + AT_ONCE]
+    while len(results) < len(items):
+        some = items[len(results) : len(results) + AT_ONCE]
         try:
             results += await _together(env, kind, some, upsert_by, by)
         except Exception:  # noqa: BLE001 - whatever a rule raises
@@ -162,18 +166,23 @@ async def _together(
     upsert_by: str | None,
     by: Author,
     *,
-    named: bool = False,
+    atomic: bool = False,
 ) -> list[BatchResult]:
-    """Stores all items or none. Raises `PorticoError`, whose faults name the item if `named`."""
+    """Stores items, or none. All of them if `atomic`: then the faults of the `PorticoError` that is
+    raised name the item. Else perhaps not the last ones, where rules take long."""
+    loop = asyncio.get_running_loop()
 
     async def work(changing: Changing) -> list[BatchResult]:
-        changing.in_bulk = named
-        made = []
+        changing.in_bulk = atomic
+        made: list[BatchResult] = []
+        ends = loop.time() + SECONDS
         for number, item in enumerate(items):
+            if made and not atomic and loop.time() >= ends:
+                break
             try:
                 made.append(await _store(kind, changing, item, upsert_by))
             except PorticoError as error:
-                if named:
+                if atomic:
                     error.details = tuple(
                         Fault(f"items.{number}.{fault.field}", fault.message)
                         for fault in error.details
@@ -217,7 +226,7 @@ def route(kind: Compiled) -> BodyRoute[Any]:
 
         by = request.answering(reply)
         if body.atomic:
-            return reply(await _together(env, kind, body.items, upsert_by, by, named=True))
+            return reply(await _together(env, kind, body.items, upsert_by, by, atomic=True))
         made = await run(env, kind, body.items, upsert_by, request.by)
 
         async def keep(change: Change) -> list[BatchResult]:
