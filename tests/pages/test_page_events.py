@@ -74,12 +74,14 @@ async def test_event_links_its_resource_for_those_permitted_to_see_that(api: Api
     lamp, gone = [(await maker.post("/products", json=body)).json()["data"]["id"] for _ in range(2)]
     await maker.delete(f"/products/{gone}")
     await maker.patch(f"/users/{other.id}", json={"name": "Grace"})
+    await maker.patch(f"/users/{other.id}/account", json={"plan": "pro"})
     await admin.post("/keys/new", name="Till", type="live", expiry="90d")
     key = (await keys_of(api.live, boss.id))[-1]
     product = ("&lt;b&gt;Lamp", f"/products/{lamp}")
-    of_admins = [("Till", f"/keys/{key.id}"), ("Grace", f"/users/{other.id}"), product]
-    for page in (await admin.get("/events"), await admin.get("")):
-        assert leading(page)[:3] == of_admins
+    user = f"/users/{other.id}"
+    of_admins = [("Till", f"/keys/{key.id}"), (str(other.id), user), ("Grace", user), product]
+    for path, count in (("/events", 4), ("", 3)):
+        assert leading(await admin.get(path))[:count] == of_admins[:count]
     for _, path in of_admins:
         assert (await admin.get(path)).status_code == 200, path
     for page in (await viewer.get("/events"), await viewer.get("")):

@@ -147,12 +147,12 @@ def _cells(row: StoredEvent) -> Sequence[str]:
 
 
 def in_short(event: StoredEvent) -> str:
-    """What an event is about: the id and name of the resource and the fields that changed, or the
-    counts of bulk work."""
+    """What an event is about: the id of the resource, its name if it has one and the fields that
+    changed, or the counts of bulk work."""
     data = json.loads(event.data)
     if "id" in data:
-        name = plain(data.get("email") or data["name"])
-        subject = f"{data['id']} {name[:LONGEST]}"
+        name = plain(str(data.get("email") or data.get("name") or ""))
+        subject = f"{data['id']} {name[:LONGEST]}".rstrip()
     else:
         subject = ", ".join(f"{name} {value}" for name, value in data.items())
     changed = json.loads(event.previous or "{}")

@@ -32,8 +32,8 @@ Named = tuple[str, str]
 
 
 class Line(NamedTuple):
-    """An event as a line of a list. `name` is the resource's name, or the counts of a bulk change;
-    `page` is the path of the resource's page, empty if it has none."""
+    """An event as a line of a list. `name` is the resource's name or id, or the counts of a bulk
+    change; `page` is the path of the resource's page, empty if it has none."""
 
     id: int
     type: str
@@ -109,7 +109,7 @@ async def _walked(visit: Visit, types: Sequence[str] | None) -> _Walked:
 
 def _name(data: dict[str, Any]) -> str:
     counts = (f"{data[count]:,} {count}" for count in _COUNTS if count in data)
-    return data["name"] if "name" in data else ", ".join(counts)
+    return str(data.get("name") or ", ".join(counts) or data.get("id", ""))
 
 
 def _indented(text: str) -> str:
@@ -185,6 +185,7 @@ async def _invitations(_env: Environment, ids: set[str]) -> Paths:
 
 _PAGES_OF: dict[str, tuple[str, Callable[[Environment, set[str]], Awaitable[Paths]]]] = {
     "user": ("admin", _users),
+    "account": ("admin", _users),
     "product": ("read:products", _products),
     "api_key": ("admin", _keys),
     "client": ("admin", _clients),
