@@ -1,6 +1,7 @@
 """Loads the files of kinds, and judges them: every fault at once, with its place and what to do."""
 
 import importlib.util
+import inspect
 import re
 import sys
 import traceback
@@ -97,7 +98,8 @@ def load(directory: Path, roles: frozenset[str] = frozenset()) -> Kinds:
 @lru_cache(maxsize=4)
 def _loaded(directory: Path, digest: str, roles: frozenset[str]) -> Kinds:
     kinds, faults = declared(directory)
-    faults += [FileFault(*place, why) for place, why in _faults(kinds, {*ROLES, *roles})]
+    found = _faults(kinds, {*ROLES, *roles}, are_all=not faults)
+    faults += [FileFault(*place, why) for place, why in found]
     if faults:
         raise KindsError(sorted(dict.fromkeys(faults)))
     return Kinds(kinds, digest)
@@ -151,13 +153,14 @@ Faulty = Iterator[tuple[Place, str]]
 """Where something is wrong, and what."""
 
 
-def _faults(kinds: Sequence[Kind[Any]], known_roles: Collection[str]) -> Faulty:
+def _faults(kinds: Sequence[Kind[Any]], known_roles: Collection[str], *, are_all: bool) -> Faulty:
+    """What is wrong with kinds; unless they `are_all`, others may be referred to as well."""
     if len(kinds) > MOST_KINDS:
         yield kinds[MOST_KINDS].place, f"is kind {MOST_KINDS + 1}: declare at most {MOST_KINDS}"
     known = {resource.path for resource in RESOURCES}
     own = _PATHS | _NOUNS | (known - {kind.many for kind in kinds})
     seen: dict[str, Place] = {}
-    targets = {*BUILT_IN_TARGETS, *(kind.many for kind in kinds)}
+    targets = {*BUILT_IN_TARGETS, *(kind.many for kind in kinds)} if are_all else None
     for kind in kinds:
         for name, what in ((kind.one, "one"), (kind.many, "many")):
             for message in _name_faults(name, own, seen):
@@ -178,7 +181,7 @@ def _name_faults(name: Any, own: Collection[str], seen: Mapping[str, Place]) -> 
         yield f"is declared at {Path(first.file).name}:{first.line}: choose another name"
 
 
-def _faults_of(kind: Kind[Any], targets: set[str], known_roles: Collection[str]) -> Faulty:
+def _faults_of(kind: Kind[Any], targets: set[str] | None, known_roles: Collection[str]) -> Faulty:
     record, place = kind.record, kind.place
     if not (isinstance(record, type) and issubclass(record, Record)):
         yield place, "must be given a class that is a Record"
@@ -203,6 +206,11 @@ def _faults_of(kind: Kind[Any], targets: set[str], known_roles: Collection[str])
                 yield place, f"{what} name {role!r}, which is no role: {roles}"
     for message in _list_faults(kind, {field.name: field for field in fields}):
         yield place, message
+    for rule in (*kind.rules, *kind.followers):
+        if not inspect.iscoroutinefunction(rule):
+            code = getattr(rule, "__code__", None)
+            where = Place(code.co_filename, code.co_firstlineno) if code else place
+            yield where, "is no coroutine: write async def"
     if kind.samples is not None and not (Path(place.file).parent / kind.samples).is_file():
         yield place, f"samples={kind.samples!r} is no file beside this one"
 
@@ -242,7 +250,7 @@ def _indexed_faults(field: Field, what: str) -> Iterator[str]:
         yield f"{named} can be one of them"
 
 
-def _field_faults(field: Field, targets: set[str]) -> Iterator[str]:
+def _field_faults(field: Field, targets: set[str] | None) -> Iterator[str]:
     if not _FIELD.fullmatch(field.name) or len(field.name) > LONGEST_NAME:
         yield f"must be named by lower-case letters, digits and _, at most {LONGEST_NAME} of them"
     if field.name in (*OWN, "replace"):
@@ -256,7 +264,7 @@ def _field_faults(field: Field, targets: set[str]) -> Iterator[str]:
         yield "cannot be searched: only text can"
     if field.unique and isinstance(field, JsonField):
         yield "cannot be unique: only single values can"
-    if isinstance(field, ReferenceField) and field.to not in targets:
+    if isinstance(field, ReferenceField) and targets and field.to not in targets:
         yield f"refers to {field.to!r}, which is no kind: {', '.join(sorted(targets))}"
     if field.was is not None and not _FIELD.fullmatch(field.was):
         yield "was= must be the former name of the field"
