@@ -179,6 +179,16 @@ PROVIDER = (
 )
 
 
+def test_new_accounts_may_get_a_role_of_the_teams_own(tmp_path: Path) -> None:
+    own = "[roles.customer]\nscopes = []\n"
+    (tmp_path / "portico.toml").write_text(own + PROVIDER + 'role = "customer"')
+    settings = read(tmp_path, sign_up="on", sign_up_role="customer")
+    assert (settings.sign_up_role, settings.providers[0].role) == ("customer", "customer")
+    (tmp_path / "portico.toml").unlink()
+    with pytest.raises(SettingError, match="must be one of editor, viewer, not 'customer'"):
+        read(tmp_path, sign_up="on", sign_up_role="customer")
+
+
 def test_a_provider_needs_three_lines(tmp_path: Path) -> None:
     (tmp_path / "portico.toml").write_text(PROVIDER)
     settings = read(tmp_path)

@@ -153,9 +153,9 @@ class SigningIn(SettingGroup):
         str | None,
         declared(
             None,
-            OneOf(tuple(role for role in ROLES if role != "admin")),
-            "role of those who sign up: `viewer`, who sees every user and every product, or"
-            " `editor`, who also changes products",
+            str,
+            "role of those who sign up: `viewer`, who sees every user and every product, `editor`,"
+            " who also changes products, or one of `[roles]`",
         ),
     ]
     sign_up_domains: Annotated[
@@ -602,11 +602,23 @@ class Settings(
                 )
         for group in GROUPS:
             group.check(self, sources)
+        self._check_roles(sources)
         if self.workers > 1 and self.valkey_url is None:
             raise SettingError(
                 f"{named('workers', sources)} above 1 needs Valkey or Redis for common rate"
                 " counters: set valkey_url (PORTICO_VALKEY_URL)"
             )
+
+    def _check_roles(self, sources: Sources) -> None:
+        """Checks that the roles of new accounts exist, where the team's own roles are known."""
+        roles = [*ROLES, *self.declared.roles]
+        given = [(f"sign_in.{one.name}.role", one.role, roles) for one in self.providers]
+        if self.sign_up_role is not None:
+            others = [role for role in roles if role != "admin"]
+            given.append((named("sign_up_role", sources), self.sign_up_role, others))
+        for name, role, known in given:
+            if role not in known:
+                raise SettingError(f"{name} must be one of {', '.join(known)}, not {role!r}")
 
     @property
     def local_authority(self) -> Path | None:

@@ -25,7 +25,6 @@ from portico.core.services import (
     Services,
     ServiceScope,
 )
-from portico.core.users import role as user_role
 from portico.core.words import ROLES
 from portico.settings.values import domain, suggestion, url_parts
 
@@ -185,7 +184,7 @@ _RULES: dict[str, Read] = {
     "label": _label,
     "domains": _domains,
     "create_users": _switch,
-    "role": lambda value: user_role(_text(value)),
+    "role": _text,
 }
 
 _PLAIN_RULES: dict[str, Read] = {
