@@ -254,7 +254,7 @@ async def brought_up(api: Api) -> None:
 async def test_a_reset_fills_the_kinds_that_have_samples_and_no_others(api: Api) -> None:
     await reset(api.sandbox, OPERATOR)
     users = files("portico.features.people") / "samples" / "users.ndjson"
-    made = {"users": len(users.read_bytes().splitlines()), "products": len(PRODUCTS.samples())}
+    made = {"users": len(users.read_bytes().splitlines()), "products": len(PRODUCTS.sample_lines)}
     for kind in SCOPED:
         assert (kind.plural in made) == kind.samples
         count = f"SELECT count(*) FROM {kind.plural}"  # noqa: S608 - a known table

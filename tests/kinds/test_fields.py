@@ -218,12 +218,17 @@ async def test_what_follows_a_change_runs_once_and_fails_alone(api: Api) -> None
     assert (await caller.get("/things/1")).json()["data"]["order"] == "followed"
 
 
-async def test_a_reset_of_the_sandbox_stores_the_samples(api: Api) -> None:
+async def test_each_reset_of_the_sandbox_stores_samples_that_refer_to_each_other(
+    api: Api,
+) -> None:
     caller = await api.caller(key_type="test")
     await caller.post("/things", json={"name": "mine"})
     from portico.core.audit import OPERATOR
     from portico.features.people.sandbox import reset
 
-    await reset(api.sandbox, OPERATOR)
-    names = [one["name"] for one in (await caller.get("/things")).json()["data"]]
-    assert names == ["Sample two", "Sample one"]
+    for _ in range(2):
+        await reset(api.sandbox, OPERATOR)
+        two, one = (await caller.get("/things")).json()["data"]
+        assert (one["name"], two["name"]) == ("Sample one", "Sample two")
+        assert two["parent_id"] == two["owner_id"] == one["id"]
+        assert (await caller.get(f"/products/{two['product_id']}")).status_code == 200

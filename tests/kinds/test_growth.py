@@ -294,6 +294,17 @@ def test_all_faults_of_files_are_told_at_once(tmp_path: Path) -> None:
     assert "_helper" not in told
 
 
+def test_faults_of_samples_are_told_with_their_lines(tmp_path: Path) -> None:
+    write(tmp_path, "name: str = text(1, 4)", "samples='notes.ndjson'")
+    lines = ['{"name": "a"}', '{"name":', "", '{"name": "too long", "size": 1}']
+    (tmp_path / "notes.ndjson").write_text("\n".join(lines))
+    with pytest.raises(KindsError) as caught:
+        load(tmp_path)
+    assert [(one.line, one.message.partition(";")[0]) for one in caught.value.faults] == [
+        (2, "body Malformed JSON at column 9: Expecting value."), (4, "size unknown field")
+    ]  # fmt: skip
+
+
 FIELDS = "\n    ".join(f"f{number}: str = text(1, 9)" for number in range(61))
 LISTED = "page: int = integer(0, 9)\n    limit: str = text(1, 9)\n    sort: bool = boolean()"
 TOO_MANY = [

@@ -382,12 +382,18 @@ class Compiled:
             [mark + word for other in others for word in tokens(other)],
         )
 
-    def samples(self) -> list[dict[str, Any]]:
-        """The stored values of its samples. Raises `ValueError` for a line that is none."""
+    @property
+    def sample_lines(self) -> list[tuple[int, bytes]]:
+        """The lines of its samples, with their numbers."""
         if self.kind.samples is None:
             return []
         file = Path(self.kind.place.file).parent / self.kind.samples
-        return [sent(decode(self.create, line)) for line in file.read_bytes().splitlines() if line]
+        lines = enumerate(file.read_bytes().splitlines(), 1)
+        return [(number, line) for number, line in lines if line]
+
+    def sample(self, line: bytes) -> dict[str, Any]:
+        """The stored values of a sample. Raises `Unreadable` and `Invalid`."""
+        return sent(decode(self.create, line))
 
     def record(self, row: Any) -> Record:
         """The record that rules get."""

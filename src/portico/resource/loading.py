@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from portico.core.errors import Invalid, Unreadable
 from portico.core.resources import RESOURCES
 from portico.core.words import ROLES
 from portico.resource.compiled import CREATED, OWN, Kinds
@@ -102,7 +103,21 @@ def _loaded(directory: Path, digest: str, roles: frozenset[str]) -> Kinds:
     faults += [FileFault(*place, why) for place, why in found]
     if faults:
         raise KindsError(sorted(dict.fromkeys(faults)))
-    return Kinds(kinds, digest)
+    loaded = Kinds(kinds, digest)
+    if faults := [*_sample_faults(loaded)]:
+        raise KindsError(faults)
+    return loaded
+
+
+def _sample_faults(kinds: Kinds) -> Iterator[FileFault]:
+    for kind in kinds:
+        file = str(Path(kind.kind.place.file).parent / (kind.kind.samples or ""))
+        for number, line in kind.sample_lines:
+            try:
+                kind.sample(line)
+            except (Unreadable, Invalid) as error:
+                told = [f"{fault.field} {fault.message}" for fault in error.details]
+                yield FileFault(file, number, "; ".join(told) or error.message)
 
 
 def declared(directory: Path) -> tuple[list[Kind[Any]], list[FileFault]]:

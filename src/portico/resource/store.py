@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from portico.change import Change
+from portico.core.errors import Conflict
 from portico.core.times import DAY
 from portico.data.database import (
     IN_ID_LIST,
@@ -44,6 +45,10 @@ time."""
 
 _LARGE = 1_000
 """Texts that may have more characters count for the size of a record."""
+
+NO_TABLES: Mapping[str, str] = {}
+
+_NTH = "SELECT id FROM {table} ORDER BY id LIMIT 1 OFFSET :before"
 
 # Steps from one value to the next in the index, without reading every row.
 _KNOWN = """
@@ -270,11 +275,22 @@ class Records:
         """Prevents others from writing records until `tx` ends. Raises `Unavailable`."""
         await keep_unwritten(tx, self._db.engine, self._table.name)
 
-    async def fill(self, tx: Transaction, now: int) -> int:
+    async def fill(self, tx: Transaction, now: int, tables: Mapping[str, str] = NO_TABLES) -> int:
         """Stores the samples of the kind, a day apart, the last one of yesterday; returns how
-        many."""
-        samples = self.kind.samples()
-        for age, values in zip(range(len(samples), 0, -1), samples, strict=True):
+        many. A sample refers to the n-th record of a kind, whose table is in `tables`: ids are
+        others after each reset. Raises `Conflict` if there are fewer."""
+        samples = self.kind.sample_lines
+        for age, (_, line) in zip(range(len(samples), 0, -1), samples, strict=True):
+            values = self.kind.sample(line)
+            for field in self.kind.references:
+                if place := values.get(field.name):
+                    found = await tx.one(_NTH.format(table=tables[field.to]), {"before": place - 1})
+                    if found is None:
+                        raise Conflict(
+                            f"A sample of {self.kind.many} refers to number {place} of the"
+                            f" {field.to}, and there are fewer; nothing was changed."
+                        )
+                    values[field.name] = found[0]
             await self.insert(tx, self.kind.new(values, now - age * DAY))
         return len(samples)
 

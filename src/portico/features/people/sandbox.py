@@ -4,7 +4,9 @@ The samples are the same after every reset, except for ids and times. Sample use
 so nobody can sign in as one; an operator can create keys for them.
 """
 
+from collections.abc import Sequence
 from importlib.resources import files
+from typing import Any
 
 import msgspec
 
@@ -81,8 +83,9 @@ async def reset(env: Environment, by: Author) -> Filled:
             for kind in RESOURCES
             if kind.samples
         }
-        for records in env.records:
-            await records.fill(change.tx, change.now)
+        tables = {many: store.kind.table_name for many, store in env.stores.items()}
+        for records in _referred_to_first(env.records):
+            await records.fill(change.tx, change.now, tables)
         # A POST that is repeated after the reset must act on the new data.
         await env[IdempotencyKeys].forget(change.tx, change.now + DAY)
         change.note(SandboxReset(filled))
@@ -92,9 +95,25 @@ async def reset(env: Environment, by: Author) -> Filled:
         filled = await env.change(by, work)
     except UniqueViolation as error:
         raise Conflict(
-            "A user with a sample's e-mail was created at the same time; nothing was changed."
+            "A value of a sample that must be unique is taken; nothing was changed."
         ) from error
     return Filled(**filled, mirrors=await env[Users].count_mirrors())
+
+
+def _referred_to_first(kinds: Sequence[Any]) -> list[Any]:
+    """The records of kinds, in an order in which samples can refer to those of others."""
+    ordered: list[Any] = []
+    left = [*kinds]
+    while left:
+        names = {one.kind.many for one in left}
+        free = [
+            one
+            for one in left
+            if not names & {field.to for field in one.kind.references} - {one.kind.many}
+        ]
+        ordered += free or left[:1]
+        left = [one for one in left if one not in ordered]
+    return ordered
 
 
 async def _fill_users(env: Environment, change: Change) -> int:
