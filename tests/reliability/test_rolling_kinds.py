@@ -85,7 +85,7 @@ class Fleet:
 def test_hosts_get_a_new_field_one_after_the_other_and_no_request_fails(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
-    places = [tmp_path / name for name in ("first", "second")]
+    places = [tmp_path / name for name in ("first", "second", "third")]
     for place in places:
         (place / "kinds").mkdir(parents=True)
         (place / "kinds" / "notes.py").write_text(BEFORE)
