@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from multiplexed import DATA, END_STREAM, Multiplexed, frame
-from operating import Answer, Installation, Service, read_answer, until
+from operating import TIMEOUT_SECONDS, Answer, Installation, Service, read_answer, until
 
 pytestmark = pytest.mark.xdist_group("hostile requests")  # they share their server
 
@@ -27,6 +27,7 @@ path = "/**"
 scope = "any"
 """
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+UNASKED = OK.replace(b"ok", b"no")
 ENDLESS = b"HTTP/1.1 200 OK\r\n\r\n"
 REPLIES = {
     "/slow": b"",
@@ -36,6 +37,7 @@ REPLIES = {
     "/short": b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nok",
     "/cut": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhe",
     "/endless": ENDLESS,
+    "/half": OK[:-1],
 }
 """What the service sends at these paths; None: it closes the connection."""
 
@@ -88,9 +90,9 @@ class Upstream:
                             connection.sendall(b"x" * 65_536)
                     except OSError:
                         self.left.append(path)
-                if path == "/more":
-                    self.go_on.wait()
-                    connection.sendall(OK.replace(b"ok", b"no"))
+                if path in ("/whole", "/half"):
+                    self.go_on.wait(TIMEOUT_SECONDS)
+                    connection.sendall(OK.removeprefix(reply) + UNASKED)
                     self.went_on.set()
                 elif reply is not OK:
                     return
@@ -288,12 +290,24 @@ def test_an_answer_that_breaks_off_is_a_broken_answer_to_the_client(
         )
 
 
+@pytest.mark.parametrize("path", ["/whole", "/half"])
 def test_an_answer_that_nobody_asked_for_is_not_the_next_callers(
-    server: Service, upstream: Upstream
+    server: Service, upstream: Upstream, path: str
 ) -> None:
-    assert ask(server, "/v1/invoices/more").text == "ok"
-    upstream.go_on.set()
-    upstream.went_on.wait()
+    """It comes after a whole answer, or together with the end of one."""
+    upstream.go_on.clear()
+    upstream.went_on.clear()
+    with httpx.stream(
+        "GET",
+        f"https://localhost:{server.installation.port}/v1/invoices{path}",
+        headers={"authorization": f"Bearer {server.installation.key}"},
+        verify=server.trusting(),
+    ) as answer:
+        parts = answer.iter_raw()
+        begun = next(parts)
+        upstream.go_on.set()
+        assert begun + b"".join(parts) == b"ok"
+    assert upstream.went_on.wait(TIMEOUT_SECONDS)
     assert [ask(server, "/v1/invoices/1").text for _ in range(2)] == ["ok", "ok"]
 
 

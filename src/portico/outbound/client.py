@@ -408,7 +408,7 @@ class _BoundedHandler(ResponseHandler):
     def feed_data(self, data: Any, size: int = 0) -> None:
         """See `DataQueue`. Called for each response."""
         self._answers += 1
-        if self._answers <= MOST_ANSWERS:
+        if self._answers <= MOST_ANSWERS and self._body is None:
             message, body = data
             self._body = body if message.code >= 200 else None
             super().feed_data(data, size)
