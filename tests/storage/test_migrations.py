@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import apsw
 import msgspec
 import pytest
 
@@ -11,6 +12,7 @@ from driving import NOON, FakeClock
 from portico.data.database import Database
 from portico.data.migrate import Migration, MigrationError, migrate, pending, shipped
 from portico.data.postgres.engine import PostgresDatabase
+from portico.data.sqlite.connection import connect
 from portico.data.sqlite.engine import SqliteDatabase
 
 CLOCK = FakeClock()
@@ -168,3 +170,24 @@ async def test_an_empty_database_gets_batches_and_indexes_with_all_else(empty: D
     carried = [FIRST, tomorrow(2, ZEROS), tomorrow(3, IN_BATCHES), tomorrow(4, index)]
     assert await migrate(empty, CLOCK, carried) == carried
     assert [row[0] for row in await empty.all("SELECT a FROM one ORDER BY a")] == [1, 7, 7, 7, 7]
+
+
+def test_sqlite_file_that_another_process_begins_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "test.db"
+    other = apsw.Connection(str(file))
+    other.execute("CREATE TABLE one (a BIGINT); BEGIN IMMEDIATE").fetchall()
+    tries: list[str] = []
+
+    def before_each(_cursor: apsw.Cursor, statement: str, _values: object) -> bool:
+        tries.append(statement)
+        if len(tries) == 2:
+            other.execute("COMMIT").fetchall()
+        return True
+
+    def trace(connection: apsw.Connection) -> None:
+        connection.exec_trace = before_each
+
+    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, trace])
+    assert connect(file).execute("PRAGMA journal_mode").get == "wal"

@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+import time
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -51,13 +52,29 @@ def connect(path: Path, *, cache_kib: int = 8192, create: bool = False) -> apsw.
     # Otherwise SQLite plans a statement with a join again for every new value: 20 µs instead of 2.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.create_scalar_function(CASE_KEY, _case_key, 1, deterministic=True)
+    _keep_log(connection)
     connection.execute(
-        "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
+        "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
         # Not FAST, which keeps the content of whole pages that become free.
         f"PRAGMA secure_delete=ON; PRAGMA journal_size_limit={LOG_BYTES};"
         f"PRAGMA temp_store=MEMORY; PRAGMA cache_size=-{cache_kib}"
     ).fetchall()  # apsw stops at the first row unless all are fetched
     return connection
+
+
+def _keep_log(connection: apsw.Connection) -> None:
+    """Has a write-ahead log kept. While another process begins the same file SQLite refuses this at
+    once, without regard to the busy timeout."""
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").fetchall()
+        except apsw.BusyError:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _case_key(*values: Any) -> str:
