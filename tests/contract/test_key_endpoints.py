@@ -1,5 +1,6 @@
 """API keys over the API: made, listed, read, revoked, and by whom (decisions §13)."""
 
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -165,6 +166,17 @@ async def test_a_key_makes_none_that_is_wider_or_lives_longer(api: Api) -> None:
         expires_at="2026-03-17T12:00:00.001Z",
     )
     assert found.keys() == {"scopes", "networks.1", "expires_at"}
+
+
+@pytest.mark.one_engine
+async def test_no_key_lives_longer_than_max_key_days(api: Api) -> None:
+    caller = await api.caller("viewer")
+    api.live.settings = replace(api.live.settings, max_key_days=1)
+    assert (await made(caller))["expires_at"] == TOMORROW
+    assert (await made(caller, expires_at=TOMORROW))["expires_at"] == TOMORROW
+    async with api.unchanged():
+        found = await faults(caller, expires_at="2026-03-16T12:00:00.001Z")
+    assert found == {"expires_at": "must be at most 1 day from now"}
 
 
 async def test_a_key_rotated_while_its_request_comes_in_makes_none_beyond_it(api: Api) -> None:
