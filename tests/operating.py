@@ -216,20 +216,23 @@ class Installation:
         return json.loads(done.stdout)
 
     def shell(self, commands: str, **variables: str) -> str:
-        """Runs shell commands of a document, which must end well, and returns what they print."""
+        """Runs shell commands of a document, which must end well, and returns what they print. What
+        they name is here: the port, the data and the program."""
         link = self.directory / "portico-data"
         if not link.exists():
             link.symlink_to(self.data)
+        commands = commands.replace("localhost:8443", f"localhost:{self.port}")
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         done = subprocess.run(
-            ["bash", "-euc", commands.replace("localhost:8443", f"localhost:{self.port}")],
+            ["bash", "-euo", "pipefail", "-c", commands],
             cwd=self.directory,
-            env={**os.environ, **variables},
+            env={**self.environment, "PATH": path, **variables},
             capture_output=True,
             text=True,
             check=False,
             timeout=TIMEOUT_SECONDS,
         )
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, (commands, done.stdout, done.stderr)
         return done.stdout
 
     def refused(self, *arguments: str) -> tuple[int, str]:

@@ -3,9 +3,6 @@
 import json
 import re
 import ssl
-import subprocess
-import sys
-from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
@@ -34,22 +31,6 @@ def of_here(text: str, authority: Authority, key: str) -> str:
     return text.replace("localhost:8443", f"localhost:{port}").replace("sk_live_…", key)
 
 
-def run(command: str, authority: Authority) -> str:
-    """What a command of the guide prints."""
-    installation = authority.installation
-    programs = {**installation.environment, "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", command],
-        cwd=installation.directory,
-        env=programs,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 async def tools_of(url: str, http: httpx2.AsyncClient) -> tuple[int, str]:
     """How many tools there are, and what one of them tells."""
     async with http, Client(streamable_http_client(url, http_client=http)) as client:
@@ -66,7 +47,7 @@ def trusting(authority: Authority) -> ssl.SSLContext:
 async def test_the_guides_key_connects_as_the_guide_configures_it(authority: Authority) -> None:
     shell = [block.text for block in GUIDE.blocks if block.language == "sh"]
     shown = [block.text for block in GUIDE.blocks if block.language == "json"]
-    made = run(shell[0], authority)
+    made = authority.installation.shell(shell[0])
     [key] = re.findall(r"sk_live_\w{20,}", made)
     cursor, local, answered = (json.loads(of_here(text, authority, key)) for text in shown)
     server = cursor["mcpServers"]["portico"]
@@ -82,7 +63,7 @@ async def test_the_guides_key_connects_as_the_guide_configures_it(authority: Aut
     link = authority.installation.directory / "portico-data"
     if not link.exists():
         link.symlink_to(authority.installation.data)
-    assert json.loads(run(of_here(shell[2], authority, key), authority)) == answered
+    assert json.loads(authority.installation.shell(of_here(shell[2], authority, key))) == answered
 
 
 class Memory:
@@ -108,7 +89,7 @@ class Memory:
 def registered(authority: Authority) -> OAuthClientInformationFull:
     """The client that the guide registers."""
     shell = [block.text for block in GUIDE.blocks if block.language == "sh"]
-    [client_id] = re.findall(r"client_(?!id)\w{10,}", run(shell[1], authority))
+    [client_id] = re.findall(r"client_(?!id)\w{10,}", authority.installation.shell(shell[1]))
     facts = {"redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"}
     return OAuthClientInformationFull.model_validate({"client_id": client_id, **facts})
 

@@ -57,11 +57,6 @@ class Reader:
     environment: dict[str, str]
     answer: str = ""
 
-    @property
-    def directory(self) -> Path:
-        """Where they work."""
-        return self.authority.installation.directory
-
     def pasted(self, text: str) -> str:
         """A text with this server's port, and with secrets."""
         password = self.authority.installation.facts["admin"]["password"]
@@ -81,19 +76,10 @@ class Reader:
 
     def run(self, commands: str) -> None:
         """Runs a block of shell, which must end well; what it exports stays."""
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", self.pasted(commands)],
-            cwd=self.directory,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=TIMEOUT_SECONDS,
-        )
-        assert done.returncode == 0, (commands, done.stdout, done.stderr)
+        said = self.authority.installation.shell(self.pasted(commands), **self.environment)
         self.environment |= dict(re.findall(r"^export (\w+)=(\S+)", commands, re.MULTILINE))
-        self.answer = done.stdout.replace(f":{self.authority.installation.port}/", ":8443/")
-        self.note(done.stdout)
+        self.answer = said.replace(f":{self.authority.installation.port}/", ":8443/")
+        self.note(said)
 
     def follow(self, block: Block) -> None:
         """Does what a block says, or compares what it shows with the last answer."""
@@ -119,11 +105,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
 @pytest.fixture
 def reader(authority: Authority) -> Iterator[Reader]:
     """A reader who has the first admin's key."""
-    environment = {
-        **authority.installation.environment,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "CURL_HOME": str(authority.installation.directory),
-    }
+    environment = {"CURL_HOME": str(authority.installation.directory)}
     with authority.browser() as browser:
         yield Reader(authority, browser, {"sk_live_": authority.installation.key}, environment)
 
