@@ -76,7 +76,7 @@ async def show_all(visit: Visit) -> Reply:
 
     async def on(page: int) -> Page[User]:
         offset = offset_of(page)
-        if search or state or not order.indexed:
+        if search or state:
             return await users.search(
                 search, role=role, suspended=suspended, order=order, offset=offset, limit=PER_PAGE
             )
