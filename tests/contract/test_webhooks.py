@@ -60,6 +60,30 @@ async def test_a_webhook_is_made_and_shows_its_secret_once(api: Api) -> None:
 
 
 @pytest.mark.one_engine
+@pytest.mark.one_engine
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("url", url) for url in ("https://10.0.0.1/", "https://[::1]/", "http://example.com/")),
+        *(("url", url) for url in ("https://ada:secret@example.com/", "nonsense")),
+        *(("types", types) for types in ([], ["ping"], ["product.sold"])),
+        ("description", "x" * 201),
+    ],
+)
+async def test_a_webhook_that_breaks_a_rule_is_422_and_not_stored(
+    api: Api, field: str, value: Any
+) -> None:
+    admin = await api.caller("admin")
+    path = f"/webhooks/{(await made(admin))['id']}"
+    async with api.unchanged():
+        for answer in (
+            await admin.post("/webhooks", json=HOOK | {field: value}),
+            await admin.patch(path, json={field: value}),
+        ):
+            (fault,) = refused(answer, 422, "VALIDATION_ERROR")
+            assert fault.partition(".")[0] == field
+
+
 async def test_a_patch_of_a_webhook_keeps_other_fields(api: Api) -> None:
     admin = await api.caller("admin")
     hook = await made(admin)

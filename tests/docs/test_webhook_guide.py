@@ -22,6 +22,7 @@ from portico.core.secrets import ROTATION_OVERLAP
 from portico.core.times import HOUR
 from portico.data import queue
 from portico.features.events.rules import mint_webhook_secret, signed_headers
+from portico.outbound import sender
 from portico_client import Client, Event
 
 GUIDE = document("docs/webhooks.md")
@@ -177,6 +178,7 @@ def test_the_waits_are_those_of_the_program() -> None:
     assert documented == list(enumerate(queue.DELIVERIES.waits, start=2))
     assert 3 <= sum(queue.DELIVERIES.waits) / 86_400 < 3.5
     assert queue.DELIVERIES.spread == 0.2
+    assert sender.SECONDS == 15
     assert events.FAILING_DAYS == 5
     assert events.MOST_WEBHOOKS == 20
     assert ROTATION_OVERLAP == 24 * HOUR

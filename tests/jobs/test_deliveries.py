@@ -32,6 +32,8 @@ from receiving import OK, Answer, Received, Receiver, receiving
 
 ELSEWHERE = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1/\r\nContent-Length: 0\r\n\r\n"
 
+LATER = b"HTTP/1.1 503 Later\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"
+
 
 def event_of(request: Received) -> dict[str, Any]:
     event: dict[str, Any] = json.loads(request.body)
@@ -114,6 +116,16 @@ async def test_a_failed_delivery_comes_again_on_schedule_under_the_same_id(
         assert len({request.body for request in requests}) == 1
         (delivery,) = await deliveries(admin, made, "failed")
         assert delivery["last_error"].startswith("it answered ")
+
+
+@pytest.mark.one_engine
+async def test_a_receiver_that_asks_for_a_longer_wait_gets_it(api: Api) -> None:
+    admin = await api.caller("admin")
+    async with receiving(Receiver(LATER)) as receiver:
+        made = await hook(admin, receiver)
+        await admin.post("/products", json=LAMP)
+        (delivery,) = await deliveries_after(admin, made, 1)
+    assert delivery["next_attempt_at"] == "2026-03-15T13:00:00.000Z"
 
 
 @pytest.mark.one_engine

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import valkey
 
 from busy_machine import within
 from collecting import Collector, collecting
@@ -79,6 +80,15 @@ def kill_one(service: Service) -> None:
     killed = service.workers()[0]
     os.kill(killed, signal.SIGKILL)
     until(lambda: killed not in service.workers() and len(service.workers()) == WORKERS)
+
+
+def test_counters_have_the_prefix_of_their_installation(
+    service: Service, redis: RedisServer
+) -> None:
+    prefix = service.installation.variables["key_prefix"]
+    service.ask("/v1/users/me", key=service.installation.key)
+    with valkey.Valkey.from_url(redis.url) as client:
+        assert [*client.scan_iter(f"{prefix}:{{live:user:*")]
 
 
 def test_every_worker_answers_and_exports_under_a_name_of_its_own(
