@@ -126,6 +126,7 @@ async def test_users_are_sorted_by_the_columns_of_their_list(api: Api) -> None:
         ("sort=name&order=asc", [0, 1, 2]),
         ("sort=created_at&order=asc&role=editor", [1, 0]),
         ("sort=role&order=asc", [1, 0, 2]),
+        ("sort=last_login_at&order=asc&role=editor", [1, 0]),
         ("sort=name&search=item&state=active", [2, 1, 0]),
         ("sort=plan&order=asc", [0, 2, 1]),
     ):
