@@ -1,6 +1,7 @@
 """What has expired is forgotten, in small batches and by one process at a time; the rest stays."""
 
 import asyncio
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -181,7 +182,8 @@ async def test_tidying_removes_old_rows_in_batches_and_keeps_the_rest(api: Api) 
     for kind, (_, bound) in ROWS.items():
         await fill(api, kind, ids, [bound - 1 - n % 5 for n in range(OLD)])
         await fill(api, kind, ids, [bound + later for later in stays], OLD)
-    kept = NOON - api.settings.events_days * DAY
+    api.live.settings = replace(api.live.settings, events_days=12)
+    kept = NOON - 12 * DAY
     async with api.live.db.transaction() as tx:
         for at in [kept - 1] * OLD + [kept] * len(stays):
             await api.live[Events].add(tx, at, Published("product.created", "{}"))
