@@ -2,13 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import cast
 
 import asyncpg
 import pytest
 
 from operating import eventually
+from portico import engines
 from portico.core.errors import Unavailable
 from portico.data.postgres.engine import POINT_CONNECTIONS, WRITE_CONNECTIONS, PostgresDatabase
+from portico.settings import load
 from servers import PgBouncer, PostgresServer, pgbouncer
 
 DROPPED = (
@@ -31,12 +35,14 @@ def urls(postgres: PostgresServer, pooler: PgBouncer) -> tuple[str, str]:
 
 
 @pytest.fixture
-async def environments(urls: tuple[str, str]) -> AsyncIterator[list[PostgresDatabase]]:
+async def environments(
+    urls: tuple[str, str], tmp_path: Path
+) -> AsyncIterator[list[PostgresDatabase]]:
     """Both environments, which share sessions of PostgreSQL."""
-    pooled, direct = urls
+    given = {"DATABASE_URL": urls[0], "DATABASE_LISTEN_URL": urls[1], "PREPARED_STATEMENTS": "off"}
+    settings = load({}, {f"PORTICO_{name}": value for name, value in given.items()}, tmp_path)
     found = [
-        PostgresDatabase(pooled, schema, listen_url=direct, prepared=False)
-        for schema in ("portico_live", "portico_sandbox")
+        cast(PostgresDatabase, engines.database(settings, name)) for name in ("live", "sandbox")
     ]
     for database in found:
         await database.open()
