@@ -24,7 +24,7 @@ def products(running: Running, *, sandbox: bool) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_reset_replaces_all_but_mirrors_and_their_keys(on_each: Running) -> None:
+def test_a_reset_replaces_all_but_mirrors_their_keys_and_oauth_clients(on_each: Running) -> None:
     installation = on_each.installation
     for row in CATALOG:
         for base, key in (("/v1", installation.key), ("/sandbox/v1", on_each.test_key)):
@@ -35,6 +35,10 @@ def test_a_reset_replaces_all_but_mirrors_and_their_keys(on_each: Running) -> No
     words = ["keys", "create", "--owner", "gone@example.com", "--type", "test", "--name", "G"]
     gone = installation.told(*words, "--sandbox")["key"]
     assert on_each.get_sandbox("/users/me", key=gone).status == 200
+    words = ["clients", "create", "--name", "Shop", "--scope", "read:users", "--sandbox"]
+    installation.told(*words, "--redirect-uri", "https://shop.example/callback")
+    clients = all_of(on_each, "/clients?", sandbox=True)
+    assert clients
     assert on_each.total("search=zyzzyva", sandbox=True) >= 3
     live_users = all_of(on_each, "/users?", sandbox=False)
     live_products = products(on_each, sandbox=False)
@@ -44,6 +48,7 @@ def test_a_reset_replaces_all_but_mirrors_and_their_keys(on_each: Running) -> No
 
     assert told.keys() == {"users", "products", "mirrors"}
     assert on_each.get_sandbox("/users/me").json["data"] == me
+    assert all_of(on_each, "/clients?", sandbox=True) == clients
     assert on_each.get_sandbox("/users/me", key=gone).status == 401
     users = all_of(on_each, "/users?", sandbox=True)
     assert len(users) == told["users"] + told["mirrors"]

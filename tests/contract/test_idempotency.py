@@ -13,6 +13,7 @@ from kinds import KINDS, create
 from owned import keys_of, sessions_of
 from portico.core.audit import OPERATOR
 from portico.features.access.api_keys import revoke_key
+from portico.features.people.storage import Users
 from signing_in import COOKIE, PASSWORD, client_of, session_of, tokens_of
 
 one_engine = pytest.mark.one_engine
@@ -95,6 +96,19 @@ async def test_one_of_ten_processes_with_one_key_has_an_effect(api: Api, path: s
     assert sorted(map(replayed, answers)) == [False] + [True] * 9
     shown = [name for answer in answers for name in SECRETS if name in answer.json()["data"]]
     assert len(shown) == (path == ROTATE)
+
+
+async def test_a_repeat_is_409_while_the_first_attempt_is_in_progress(api: Api) -> None:
+    admin = await api.caller("admin")
+    async with api.live.db.transaction() as tx:
+        await api.live[Users].get(admin.user.id, tx)  # locks it, as a change does
+        attempts = [
+            asyncio.create_task(admin.post("/products", json=LAMP, headers=ONCE)) for _ in range(2)
+        ]
+        (repeat,), (first,) = await asyncio.wait(attempts, return_when=asyncio.FIRST_COMPLETED)
+    refused(repeat.result(), 409, "CONFLICT")
+    assert (await first).status_code == 201
+    assert await count_products(admin) == 1
 
 
 # What a key belongs to
