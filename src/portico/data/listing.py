@@ -178,15 +178,15 @@ class Listing(Generic[R]):
         *,
         in_blocks: bool = False,
         count_limit: int | None = None,
-        walked: Collection[str] = (),
+        id_ordered: Collection[str] = (),
     ) -> None:
         """`in_blocks`: whether `list_blocks` counts the table. `count_limit` is the most rows to
-        count for a filter without a kept total; pages by offset end there too. `walked` are the
+        count for a filter without a kept total; pages by offset end there too. `id_ordered` are the
         conditions for which an index goes on with the id."""
         self._db = db
         self._table = table
         self._in_blocks = in_blocks
-        self._walked = walked
+        self._id_ordered = id_ordered
         self._count_limit = count_limit
         self._totals = (
             BlockTotals(table.name)
@@ -302,8 +302,8 @@ class Listing(Generic[R]):
                 rows = await self._db.slow.all(recent, bounds)
                 if len(rows) == bounds["limit"] and rows[0][2] is not None:
                     return rows
-            walked = order.newest_first and where in self._walked
-            if self._db.engine == "sqlite" and not walked:
+            id_ordered = order.newest_first and where in self._id_ordered
+            if self._db.engine == "sqlite" and not id_ordered:
                 every = (await self._db.all(self._kept("TRUE")))[0]
                 in_order = total * MANY > every[0]
         anywhere = self._anywhere(where, order, counts, in_order=in_order, behind=behind)

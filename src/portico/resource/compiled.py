@@ -87,7 +87,7 @@ class Compiled:
     """What the list's description says."""
     kept: Mapping[str, str] = MappingProxyType({"TRUE": "TRUE"})
     """The conditions of lists whose totals are kept, with those on the keys of the totals."""
-    walked: Collection[str] = ()
+    id_ordered: Collection[str] = ()
     """The conditions for which an index goes on with the id."""
 
     def __init__(self, kind: Kind[Any]) -> None:

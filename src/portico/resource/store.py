@@ -76,7 +76,7 @@ class Records:
             kind.listing,
             in_blocks=True,
             count_limit=count_limit,
-            walked=kind.walked,
+            id_ordered=kind.id_ordered,
         )
         self._search = WordSearch(kind.indexed, db.replica, kind.listing, count_limit)
         self._by_id_locked = table.by_id + LOCKED[db.engine]

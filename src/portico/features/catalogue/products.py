@@ -78,7 +78,7 @@ class _Products(Compiled):
     )
     chosen: Mapping[str, Any] = MappingProxyType({"status": "active"})
     kept = MappingProxyType({"TRUE": "TRUE", "status = :status": "key = :status"})
-    walked = ("category = :category AND status = :status",)
+    id_ordered = ("category = :category AND status = :status",)
 
     def __init__(self, kind: Kind[Any]) -> None:
         super().__init__(kind)
