@@ -111,14 +111,18 @@ async def test_session_ends_after_a_day_of_use(api: Api, visitor: Visitor) -> No
 
 
 async def test_restart_neither_ends_nor_extends_a_session(api: Api, visitor: Visitor) -> None:
-    session = await session_of(api.live, await api.account())
+    ada = await api.account()
+    used, unused = [await session_of(api.live, ada) for _ in range(2)]
     api.clock.advance(seconds=IDLE - 1)
-    assert (await visitor.me(cookie=session)).status_code == 200
+    for session in (used, unused):
+        assert (await visitor.me(cookie=session)).status_code == 200
     seen = api.clock.now
     await api.stop()
     await api.start()
+    api.clock.now = seen + IDLE * 1000 - 1
+    assert (await visitor.me(cookie=used)).status_code == 200
     api.clock.now = seen + IDLE * 1000
-    refused(await visitor.me(cookie=session), 401)
+    refused(await visitor.me(cookie=unused), 401)
 
 
 async def test_new_session_replaces_the_session_of_the_request(api: Api, visitor: Visitor) -> None:
