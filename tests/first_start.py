@@ -20,7 +20,7 @@ async def prepare(settings: Settings, clock: Clock) -> None:
     if not _databases:
         with TemporaryDirectory() as directory:
             shutil.copy(settings.data / SECRET_FILE, directory)
-            first = replace(settings, data=Path(directory), valkey_url=None)
+            first = replace(settings, data=Path(directory), valkey_url=None, kinds=None)
             portico = Portico(first, clock=clock, create=True)
             await portico.open()
             await portico.close()

@@ -1,6 +1,7 @@
 """Records of a kind in files: `portico records KIND import | export | list`."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -205,8 +206,7 @@ def test_rules_and_what_follows_run_for_imported_rows_without_a_caller(
 def test_files_that_stored_records_forbid_stop_a_start_by_2_and_migrate_by_1(
     on_sqlite: Installation, tmp_path: Path
 ) -> None:
-    for file in (on_sqlite.directory / "kinds").iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(on_sqlite.directory / "kinds", tmp_path, dirs_exist_ok=True)
     closed = tmp_path / "closed.py"
     closed.write_text(closed.read_text().replace("title: str = text(1, 9)", "title: int = date()"))
     changed = on_sqlite.having(kinds=str(tmp_path))
