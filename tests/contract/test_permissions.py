@@ -9,11 +9,13 @@ import pytest
 from driving import BASE, Api, json_bytes, refused
 from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.events import Published
+from portico.core.resources import RESOURCES
 from portico.core.scopes import READ_SCOPES, ROLE_SCOPES
 from portico.core.users import User
 from portico.environment import Environment
 from portico.features.access.api_keys import create_key
 from portico.features.access.rules import KeyType, NewKey
+from portico.features.catalogue.products import PRODUCTS
 from portico.features.events.storage import Deliveries, Events
 from portico.features.events.webhooks import create_webhook
 from portico.features.people.accounts import give_key, suspend
@@ -455,3 +457,9 @@ async def test_a_change_without_the_scope_for_reading_answers_only_what_was_sent
     answer = await admin.patch(path, json=change)
     assert answer.json()["data"].keys() == whole.keys()
     assert answer.headers["etag"] == (await admin.get(path)).headers["etag"]
+
+
+def test_products_declare_the_roles_that_have_their_scopes() -> None:
+    [scoped] = [one for one in RESOURCES if one.path == "products"]
+    declared = PRODUCTS.resource
+    assert (declared.readers, declared.writers) == (scoped.readers, scoped.writers)
