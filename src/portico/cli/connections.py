@@ -17,11 +17,10 @@ import socket
 import struct
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-import msgspec
 from granian._granian import SocketHolder
 from granian.server.embed import Server as Granian
 
@@ -78,21 +77,19 @@ class Listener(Granian):
 
     def __init__(
         self,
-        answer: Callable[[Scope, Any], Awaitable[None]],
+        answer: Callable[[Scope, Any, Sequence[tuple[str, str]]], Awaitable[None]],
         listening: Callable[[], None],
         *,
         timeouts: ConnectionTimeouts,
         before: "Listener | None" = None,
         **named: Any,
     ) -> None:
-        """`answer` answers one request (RSGI); `listening` is called once it listens. This listener
-        shares the socket, and so the queue, of the one `before` it."""
+        """`answer` answers one request, as an `Application` does; `listening` is called once it
+        listens. This listener shares the socket, and so the queue, of the one `before` it."""
         super().__init__(self, **named)
         self._answer = answer
         self._on_listening = listening
-        self.closes = False
-        """Whether each HTTP/1.1 connection ends with its next answer, which says so. Those of
-        HTTP/2 are told by GOAWAY when the listener stops."""
+        self._last: list[tuple[str, str]] = []
         self._timeouts = timeouts
         self._listening: socket.socket | None = None
         if before is not None and before._listening is not None:  # noqa: SLF001 - of the same class
@@ -104,7 +101,12 @@ class Listener(Granian):
 
     def __rsgi__(self, scope: Scope, proto: Any) -> Awaitable[None]:
         """Called by granian with each request."""
-        return self._answer(scope, _Exchange(self, scope, proto))
+        return self._answer(scope, proto, self._last)
+
+    def close_connections(self) -> None:
+        """Ends each HTTP/1.1 connection with its next answer, which says so (RFC 9112 §9.6), to
+        granian too. Those of HTTP/2 are told by GOAWAY when the listener stops."""
+        self._last[:] = [("connection", "close")]
 
     @property
     def serves(self) -> bool:
@@ -134,7 +136,7 @@ class Listener(Granian):
                 nowhere.listen()
                 for one in sockets:
                     os.dup2(nowhere.fileno(), one, inheritable=False)
-            self.closes = True
+            self.close_connections()
 
         return hand_over
 
@@ -143,37 +145,6 @@ class Listener(Granian):
         super().stop()  # type: ignore[no-untyped-call]
         if self._listening is not None:
             self._listening.close()
-
-
-class _Exchange(msgspec.Struct):
-    """granian's side of a request (RSGI). If its listener `closes`, the answer says that it is the
-    connection's last one (RFC 9112 §9.6); granian reads that too, and closes the connection. Every
-    request passes here: a Struct is made in C."""
-
-    listener: Listener
-    scope: Scope
-    proto: Any
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.proto, name)
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        parts: AsyncIterator[bytes] = self.proto.__aiter__()
-        return parts
-
-    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
-        if self.listener.closes:
-            self._close(headers)
-        self.proto.response_bytes(status, headers, body)
-
-    def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Any:
-        if self.listener.closes:
-            self._close(headers)
-        return self.proto.response_stream(status, headers)
-
-    def _close(self, headers: list[tuple[str, str]]) -> None:
-        if self.scope.http_version != "2":  # which has no such header
-            headers.append(("connection", "close"))
 
 
 def _is_listener(descriptor: int, port: int) -> bool:

@@ -5,7 +5,7 @@ new trace. No span has a path, a query, an address or a caller: the request's id
 line, which has them without secrets.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -63,10 +63,12 @@ class TracedApplication:
         self._application = application
         self._tracer = tracer
 
-    async def __rsgi__(self, scope: Scope, proto: Any) -> None:
+    async def __rsgi__(
+        self, scope: Scope, proto: Any, last: Sequence[tuple[str, str]] = ()
+    ) -> None:
         """Answers one request."""
         if scope.path in PROBES:
-            await self._application.__rsgi__(scope, proto)
+            await self._application.__rsgi__(scope, proto, last)
             return
         method = scope.method if scope.method in METHODS else "_OTHER"
         span = self._tracer.start_span(
@@ -82,7 +84,7 @@ class TracedApplication:
         known = traceparent.set(_traceparent(span))
         try:
             with use_span(span, record_exception=False, set_status_on_exception=False):
-                await self._application.__rsgi__(scope, proto)
+                await self._application.__rsgi__(scope, proto, last)
         finally:
             traceparent.reset(known)
             if span.is_recording():  # else `Spans` has ended it

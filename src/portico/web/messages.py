@@ -60,8 +60,11 @@ class Scope(Protocol):
 class Application(Protocol):
     """An RSGI application."""
 
-    async def __rsgi__(self, scope: Scope, proto: Any) -> None:
-        """Answers one request."""
+    async def __rsgi__(
+        self, scope: Scope, proto: Any, last: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        """Answers one request. `last` are the headers of the last answer on an HTTP/1.1 connection:
+        they may come while the request is under way."""
         ...
 
 

@@ -65,8 +65,10 @@ class Pipeline:
             self._quiet = asyncio.Event()
             await self._quiet.wait()
 
-    async def __rsgi__(self, scope: Scope, proto: Any) -> None:
-        """Answers one request (the entry point of RSGI)."""
+    async def __rsgi__(
+        self, scope: Scope, proto: Any, last: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        """Answers one request (the entry point of RSGI, see `Application`)."""
         started = time.perf_counter()
         request: Request = TypedRequest(scope, proto, f"{self._id_prefix}{next(self._count):08x}")
         endpoint: Endpoint | None = None
@@ -108,6 +110,8 @@ class Pipeline:
                     ("x-ratelimit-remaining", str(verdict.remaining)),
                     ("x-ratelimit-reset", str(verdict.reset)),
                 )
+            if last and scope.http_version != "2":
+                headers += last
             if isinstance(reply, Stream):
                 self.streams.begin(request, reply, scope, proto)
             else:

@@ -64,7 +64,7 @@ class Serving:
     def leave(self) -> None:
         """Makes all listeners ask their clients to reconnect."""
         for listener in self._tasks:
-            listener.closes = True
+            listener.close_connections()
 
     def stop(self) -> None:
         """Makes all listeners accept nothing new."""
