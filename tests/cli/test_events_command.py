@@ -40,11 +40,13 @@ def test_only_some_types_may_be_listed(running: Running) -> None:
 
 
 def test_a_resource_without_a_name_is_listed_by_its_id(running: Running) -> None:
+    email = "unnamed@example.com"
+    made = running.installation.told("users", "create", "--email", email, "--name", "Grace Hopper")
     after = str(last_id(running.installation))
-    running.installation.told("users", "set-plan", "admin@example.com", "pro")
+    running.installation.told("users", "set-plan", email, "pro")
     done = running.installation.run("events", "list", "--after", after)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "  account.updated  1 (plan)\n" in done.stdout
+    assert f"  account.updated  {made['id']} (plan)\n" in done.stdout
 
 
 def test_what_a_command_tells_has_its_number_when_it_ends(
